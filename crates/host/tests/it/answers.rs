@@ -177,6 +177,9 @@ fn an_answer_uses_what_the_log_tells() {
     let ring = format!("{gpu}ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=3\n");
     let mes = format!("{gpu}MES failed to respond to msg=RESET\n");
     let reset = format!("{gpu}GPU reset end with ret = -110\n");
+    let fault = |vmid| format!("{gpu}[gfxhub] page fault (src_id:0 ring:40 vmid:{vmid} pasid:0)\n");
+    let (driver, program) = (fault(0), fault(5));
+    let process = format!("{gpu} Process my-game pid 12 thread my-game:cs0 pid 13\n");
     let lost = "terminate called after throwing an instance of 'vk::DeviceLostError'\n";
     let fit = "llama_params_fit_impl: projected to use 900 MiB of device memory\n\
         llama_params_fit: failed to fit params to free device memory: n_gpu_layers already set by user\n";
@@ -184,6 +187,30 @@ fn an_answer_uses_what_the_log_tells() {
     for (log, name, with, without, lines) in [
         (format!("{smu}{mes}"), "mes-timeout", "SMU", "no text", &[2, 1][..]),
         (mes.clone(), "mes-timeout", "firmware", "SMU", &[1]),
+        (
+            format!("{driver}{mes}"),
+            "mes-timeout",
+            "fault with vmid:0",
+            "fault of a program (",
+            &[2],
+        ),
+        (
+            format!("{program}{mes}"),
+            "mes-timeout",
+            "fault of a program (",
+            "fault with vmid:0",
+            &[2],
+        ),
+        (program.clone(), "page-fault-in-kernel-log", "a program", "`Process`", &[1]),
+        (
+            format!("{program}{process}"),
+            "page-fault-in-kernel-log",
+            "`Process`",
+            "no text",
+            &[1, 2],
+        ),
+        (driver.clone(), "page-fault-of-driver", "no program was the reason", "`Process`", &[1]),
+        (format!("{ring}{process}"), "ring-timeout", "`Process` names", "-ub 256", &[1, 2]),
         (format!("{ring}{reset}"), "ring-timeout", "The reset failed: ", "Only a queue", &[1, 2]),
         (
             format!("{ring}{gpu}Ring gfx_0.0.0 reset succeeded\n"),
@@ -238,5 +265,72 @@ fn every_failure_has_advice_for_every_log() {
         let found = failures.diagnose(format!("{log}{foreign}").as_bytes()).unwrap().found;
         let one = found.iter().find(|one| one.failure.name == name);
         assert!(one.is_none_or(|one| !one.fix.is_empty()), "{name}");
+    }
+}
+
+/// The same message has another answer if its own numbers, or a second line, say so.
+#[test]
+fn the_numbers_of_a_message_decide() {
+    let failures = catalogue();
+    let memory = |wanted: &str, free: &str| {
+        format!(
+            "torch.OutOfMemoryError: HIP out of memory.\nTried to allocate {wanted}. GPU 0 has a \
+             total capacity of 96.00 GiB of which {free} is free.\nThe rest is allocated by PyTorch."
+        )
+    };
+    let dkms = "Setting up amdgpu-dkms (1:6.1)\n\
+        Error! Bad return status for module build on kernel: 6.12.1 (x86_64)\n";
+    let hsa = ":1:rocdevice.cpp :478 : 1 us: hsa_init failed with ";
+    let operator = "worker.go:76] \"kmm-worker\"\ncmdlog.go:70] \"modprobe: ERROR: amd-gpu ";
+    let xla = "xla_rocm: Could not load RepeatBufferKernel: hipError_t(98)\n";
+    let tensile = "rocBLAS error: Cannot read C:\\Program Files\\AMD\\TensileLibrary.dat: No such file \
+        or directory for GPU arch : gfx1036";
+    let blas = "rocblaslt error: Cannot read \"TensileLibrary_lazy_gfx1101.dat\": No error\n\
+        RuntimeError: HIPBLAS_STATUS_INVALID_VALUE\n";
+    for (log, name, with, without) in [
+        (memory("26.00 MiB", "13.60 GiB"), "gpu-memory-refused", "not full", "smaller"),
+        (memory("66.00 GiB", "10.60 GiB"), "gpu-out-of-memory", "efficient attention", "llama.cpp"),
+        (memory("2.00 GiB", "1.60 GiB"), "gpu-out-of-memory", "smaller", "efficient attention"),
+        (dkms.to_owned(), "dkms-build", "if you need AMD's driver", "build of an image: "),
+        (
+            format!("{dkms}It is likely that 6.1.12 belongs to a chroot's host\n"),
+            "dkms-build",
+            "build of an image: ",
+            "if you need AMD's driver",
+        ),
+        (format!("{hsa}1008"), "hsa-init-failed", "OUT_OF_RESOURCES", "compose"),
+        (format!("docker compose up\n{hsa}1000"), "hsa-init-failed", "compose: ", "1008"),
+        (
+            format!("{operator}path=/a.ko.zst error=No such file or directory\""),
+            "gpu-operator-driver-not-loaded",
+            "`No such file`",
+            "`Key was rejected`",
+        ),
+        (xla.to_owned(), "xla-autotuning", "has no code", "several processes"),
+        (tensile.to_owned(), "rocblas-on-small-igpu", "Device Manager", "eval"),
+        (blas.to_owned(), "hipblaslt-no-library", "set DISABLE_ADDMM_CUDA_LT=1", "export"),
+    ] {
+        let found = failures.diagnose(log.as_bytes()).unwrap().found;
+        let names: Vec<&str> = found.iter().map(|one| one.failure.name.as_str()).collect();
+        assert_eq!(names, [name], "{log}");
+        let text = format!("{} {}", found[0].cause, found[0].fix.join(" "));
+        assert!(text.contains(with) && !text.contains(without), "{log}: {text}");
+    }
+}
+
+/// An answer that says what to ignore is no failure.
+#[test]
+fn what_a_working_system_writes_is_harmless() {
+    let failures = catalogue();
+    let wait =
+        "amdgpu 0000:03:00.0: [drm] REG_WAIT timeout 1us * 150000 tries - optc401_disable_crtc";
+    let told = failures.diagnose(wait.as_bytes()).unwrap();
+    assert!(!told.has_failure() && told.found.len() == 1);
+    for (name, log) in logs(FAILING) {
+        let found = failures.diagnose(log.as_bytes()).unwrap().found;
+        let Some(one) = found.iter().find(|one| one.failure.name == name) else { continue };
+        let first = one.fix[0].split(':').next().unwrap_or_default();
+        let is_ignored = one.fix[0].starts_with("ignore it") || first == "if everything works";
+        assert!(one.failure.is_harmless || !is_ignored, "{name}");
     }
 }
