@@ -281,6 +281,8 @@ fn the_numbers_of_a_message_decide() {
     let dkms = "Setting up amdgpu-dkms (1:6.1)\n\
         Error! Bad return status for module build on kernel: 6.12.1 (x86_64)\n";
     let hsa = ":1:rocdevice.cpp :478 : 1 us: hsa_init failed with ";
+    let full =
+        "Call returned HSA_STATUS_ERROR_OUT_OF_RESOURCES: failed to allocate the resources\n";
     let operator = "worker.go:76] \"kmm-worker\"\ncmdlog.go:70] \"modprobe: ERROR: amd-gpu ";
     let xla = "xla_rocm: Could not load RepeatBufferKernel: hipError_t(98)\n";
     let tensile = "rocBLAS error: Cannot read C:\\Program Files\\AMD\\TensileLibrary.dat: No such file \
@@ -297,6 +299,13 @@ fn the_numbers_of_a_message_decide() {
             "dkms-build",
             "build of an image: ",
             "if you need AMD's driver",
+        ),
+        (format!("$ rocminfo\n{full}"), "hsa-out-of-resources", "device nodes", "no text"),
+        (
+            format!("ggml_cuda_init: found 1 ROCm devices\n{full}"),
+            "hsa-out-of-resources",
+            "restart",
+            "device nodes",
         ),
         (format!("{hsa}1008"), "hsa-init-failed", "OUT_OF_RESOURCES", "compose"),
         (format!("docker compose up\n{hsa}1000"), "hsa-init-failed", "compose: ", "1008"),
