@@ -416,6 +416,12 @@ fn the_numbers_of_a_message_decide() {
             "`No such file`",
             "`Key was rejected`",
         ),
+        (
+            "netavark: iptables failed: Table does not exist (do you need to insmod?)".to_owned(),
+            "container-network-rules",
+            "`Table does not exist`",
+            "`No chain",
+        ),
         (xla.to_owned(), "xla-autotuning", "has no code", "several processes"),
         (tensile.to_owned(), "rocblas-on-small-igpu", "Device Manager", "eval"),
         (blas.to_owned(), "hipblaslt-no-library", "set DISABLE_ADDMM_CUDA_LT=1", "export"),
