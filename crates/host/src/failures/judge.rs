@@ -308,7 +308,9 @@ fn told(failure: &Failure, subjects: &[Subject], seen: &[Seen]) -> (String, Vec<
         cause.push_str(". ");
         cause.push_str(&if fitting == *reason { fitting } else { sentence(&fitting) });
     }
-    (cause, failure.fix.iter().filter_map(fit).collect())
+    let fix: Vec<String> = failure.fix.iter().filter_map(fit).collect();
+    // Advice for another kind of log is better than none.
+    (cause, if fix.is_empty() { failure.fix.clone() } else { fix })
 }
 
 /// Returns a text with a capital letter at its start.

@@ -252,6 +252,8 @@ fn an_answer_uses_what_the_log_tells() {
 #[test]
 fn every_failure_has_advice_for_every_log() {
     let failures = catalogue();
+    let leftover = "/var/lib/dkms/amdgpu/6.1/source/dkms.conf does not exist\nWinError 3\n";
+    assert_eq!(failures.diagnose(leftover.as_bytes()).unwrap().found[0].fix.len(), 2);
     for other in ["podman", "docker run", "ollama", "paravirtualized kernel on bare hardware"] {
         for (name, log) in logs(FAILING) {
             let foreign = "\n".repeat(400) + "WinError .exe\n/opt/rocm\nRadeon RX 7900 gfx1100 \n";
