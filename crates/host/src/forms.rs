@@ -205,6 +205,13 @@ pub const SUBJECT: Form = Form::of(
             "none",
             "advice = ['Strix Halo:']",
         ),
+        Key::optional(
+            "unsure",
+            Kind::Text,
+            "What replaces such a prefix if the log does not show whether it comes from the subject.",
+            "the prefix",
+            "unsure = \"if the GPU is a Strix Halo:\"",
+        ),
     ]],
 );
 
@@ -274,6 +281,13 @@ pub const FAILURE: Form = Form::of(
             "Whether the failure is also certain if the log shows neither a sign of the subject of `about` nor anything `against` it. Otherwise, it is reported as possible.",
             "`false`",
             "presumed = true",
+        ),
+        Key::optional(
+            "follows",
+            Kind::Texts,
+            "The names of failures of which this one is a consequence: it is left out if one of them comes at most `within` lines before it.",
+            "none",
+            "follows = ['page-fault-in-kernel-log']",
         ),
         Key::required(
             "cause",

@@ -289,22 +289,47 @@ impl StatedErrors {
 
 /// Returns the cause and the advice of a failure, without what is only for other logs.
 fn told(failure: &Failure, subjects: &[Subject], seen: &[Seen]) -> (String, Vec<String>) {
-    let fits = |text: &&String| {
-        let mut all = subjects.iter().zip(seen);
-        all.all(|(subject, state)| !subject.is_for(text) || state.may_be(subject))
+    let fit = |text: &String| {
+        let all = subjects.iter().zip(seen).filter(|(subject, _)| subject.is_for(text));
+        let mut fitting = text.clone();
+        for (subject, state) in all {
+            if !state.may_be(subject) {
+                return None;
+            }
+            if state.is_open(subject) {
+                fitting = subject.unsure_of(text).unwrap_or(fitting);
+            }
+        }
+        Some(fitting)
     };
     let mut cause = failure.cause.clone();
-    for reason in failure.reasons.iter().filter(fits) {
+    for reason in &failure.reasons {
+        let Some(fitting) = fit(reason) else { continue };
         cause.push_str(". ");
-        cause.push_str(reason);
+        cause.push_str(&if fitting == *reason { fitting } else { sentence(&fitting) });
     }
-    (cause, failure.fix.iter().filter(fits).cloned().collect())
+    let fix: Vec<String> = failure.fix.iter().filter_map(fit).collect();
+    // Advice for another kind of log is better than none.
+    (cause, if fix.is_empty() { failure.fix.clone() } else { fix })
+}
+
+/// Returns a text with a capital letter at its start.
+fn sentence(text: &str) -> String {
+    let mut rest = text.chars();
+    let first = rest.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(rest.clone()).collect()
 }
 
 impl Subject {
     /// Returns whether a reason or advice is only for logs of this subject.
     fn is_for(&self, text: &str) -> bool {
         self.advice.iter().any(|beginning| text.starts_with(beginning.as_str()))
+    }
+
+    /// Returns a reason or advice for this subject as a sentence for a log that may come from it.
+    fn unsure_of(&self, text: &str) -> Option<String> {
+        let rest = self.advice.iter().find_map(|beginning| text.strip_prefix(beginning.as_str()));
+        self.unsure.as_ref().zip(rest).map(|(unsure, rest)| format!("{unsure}{rest}"))
     }
 }
 
@@ -322,19 +347,28 @@ impl Seen {
 }
 
 impl Diagnosis<'_> {
-    /// Returns whether `other`, whose messages name no certain cause, may be a consequence of this
-    /// failure: they are close, also in time, and this one has a certain cause or comes first.
+    /// Returns whether `other` may be a consequence of this failure: they are close, also in time,
+    /// and it is known to follow this one, which comes first; or its messages name no certain cause,
+    /// and this one has a certain cause or comes first.
     fn explains(&self, other: &Self) -> bool {
-        if !other.failure.is_unclear || self.failure.is_harmless || self.failure == other.failure {
+        let first = |one: &Self| one.lines.first().map(|line| line.number);
+        let is_first = first(self) < first(other);
+        let follows = is_first && other.follows(self);
+        let is_unclear = other.failure.is_unclear
+            && (is_first || !(self.failure.is_unclear || self.follows(other)));
+        if !(follows || is_unclear) || self.failure.is_harmless || self.failure == other.failure {
             return false;
         }
-        let first = |one: &Self| one.lines.first().map(|line| line.number);
         let is_close = |one: &LogLine, two: &LogLine| {
             one.number.abs_diff(two.number) <= other.failure.proof.within
                 && !are_far_apart(&one.text, &two.text)
         };
-        (!self.failure.is_unclear || first(self) < first(other))
-            && self.lines.iter().any(|one| other.lines.iter().any(|two| is_close(one, two)))
+        self.lines.iter().any(|one| other.lines.iter().any(|two| is_close(one, two)))
+    }
+
+    /// Returns whether this failure is a consequence of `other`, if that comes first.
+    fn follows(&self, other: &Self) -> bool {
+        self.failure.follows.contains(&other.failure.name)
     }
 }
 

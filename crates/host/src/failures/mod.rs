@@ -50,6 +50,8 @@ pub struct Failure {
     pub is_unclear: bool,
     /// Whether a log that names neither its subject nor another one shows it.
     is_presumed: bool,
+    /// The names of failures of which it is a consequence, if they come first.
+    follows: Vec<String>,
     proof: Proof,
 }
 
@@ -81,6 +83,8 @@ struct Subject {
     against: Vec<usize>,
     /// The beginnings of reasons and of advice that are only for such logs.
     advice: Vec<String>,
+    /// What replaces such a beginning if nothing in a log shows whether it comes from the subject.
+    unsure: Option<String>,
 }
 
 /// A pattern of the catalogue.

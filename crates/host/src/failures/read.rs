@@ -244,9 +244,10 @@ fn read_subject(
     }
     let against = table.texts(report, "against", "NVIDIA GeForce", pattern);
     let advice = table.texts(report, "advice", "Strix Halo:", text);
+    let unsure = table.optional(report, "unsure", text);
     let (signs, against, advice) = (signs?, against?, advice?);
     let (signs, against) = (patterns.add(signs), patterns.add(against));
-    Ok((name?, Subject { signs, against, advice }))
+    Ok((name?, Subject { signs, against, advice, unsure: unsure? }))
 }
 
 fn read_failure(
@@ -263,6 +264,7 @@ fn read_failure(
     let is_harmless = table.flag(report, "harmless");
     let is_unclear = table.flag(report, "unclear");
     let is_presumed = table.flag(report, "presumed");
+    let follows = table.texts(report, "follows", "ring-timeout", text);
     let cause = table.required(report, "cause", "cause = \"what happened\"", text);
     let reasons = table.texts(report, "reasons", "Strix Halo: why", text);
     let fix = table.texts(report, "fix", "what to do", text);
@@ -283,6 +285,7 @@ fn read_failure(
         is_harmless: is_harmless?,
         is_unclear: is_unclear?,
         is_presumed: is_presumed?,
+        follows: follows?,
         proof: proof?,
     };
     Ok((name?, failure))

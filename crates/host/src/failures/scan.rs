@@ -262,16 +262,17 @@ fn append_shown(shown: &mut String, line: &[u8], at: usize, length: usize) {
 }
 
 /// Returns the part of a line around `at`, and the lines that continue it: what comes after a colon,
-/// and lines that are indented more.
+/// and lines that are indented more. A compiler's message is one line; source code follows it.
 fn quoted(text: &[u8], line: &Range<usize>, at: usize) -> String {
     let mut shown = String::new();
     append_shown(&mut shown, &text[line.clone()], at, QUOTED);
     let own = indentation(&text[line.clone()]);
+    let is_of_compiler = names_a_place(&text[line.clone()]);
     let rest = &text[line.end..];
     // A line that is cut, or ends with a carriage return alone, has no next one.
     let rest = rest.strip_prefix(b"\r").unwrap_or(rest).strip_prefix(b"\n").unwrap_or_default();
     for next in rest.split(|byte| *byte == b'\n').take(AHEAD) {
-        let is_more = shown.ends_with(':') || indentation(next) > own;
+        let is_more = shown.ends_with(':') || indentation(next) > own && !is_of_compiler;
         // Compilers quote source code in this form.
         let is_code = next.iter().take(12).any(|byte| *byte == b'|');
         let length = QUOTED.saturating_sub(shown.len());
@@ -284,6 +285,16 @@ fn quoted(text: &[u8], line: &Range<usize>, at: usize) -> String {
         }
     }
     shown
+}
+
+/// Returns whether a line is a compiler's message about a place, such as `a.c:7:3: error: …`.
+fn names_a_place(line: &[u8]) -> bool {
+    let mut places = memchr::memmem::find_iter(line, b"error:");
+    places.any(|at| {
+        let before = line[..at].strip_suffix(b"fatal ").unwrap_or(&line[..at]);
+        let number = before.strip_suffix(b": ");
+        number.and_then(<[u8]>::last).is_some_and(u8::is_ascii_digit)
+    })
 }
 
 /// Returns the number of spaces at the beginning of a line.

@@ -3,6 +3,7 @@
 //! A terminal cuts a line anywhere. PowerShell, which also wraps what it writes to a file, prefers a
 //! space, and leaves it at the end of the line.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use super::Diagnoses;
@@ -11,7 +12,8 @@ use super::Diagnoses;
 const LARGEST: usize = 4 << 20;
 /// The widths of terminals, in characters.
 const WIDTHS: RangeInclusive<usize> = 20..=250;
-/// A wrapped log has at least this number of full lines.
+/// A wrapped log has at least this number of different full lines. Programs write the same line
+/// again and again.
 const FULL_LINES: usize = 3;
 /// In a wrapped log, at least one line of this number is continued in the next one.
 const ONE_CONTINUED_IN: usize = 10;
@@ -51,7 +53,7 @@ impl Kept {
         let full = lines().map(width).max().filter(|width| WIDTHS.contains(width))?;
         let is_full = |line: &&[u8]| width(line) == full;
         let is_continued = |line: &&[u8]| is_full(line) || line.ends_with(b" ");
-        if lines().filter(is_full).count() < FULL_LINES
+        if lines().filter(is_full).collect::<BTreeSet<_>>().len() < FULL_LINES
             || lines().filter(is_continued).count() * ONE_CONTINUED_IN < lines().count()
         {
             return None;

@@ -1,5 +1,7 @@
 //! What answers say: causes and advice that fit the log, and lines of it.
 
+use pins::Known;
+
 use crate::failures::{FAILING, catalogue, logs, names};
 
 /// Windows has no /dev/kfd, and llama.cpp uses neither MIOpen nor amdsmi.
@@ -42,11 +44,11 @@ fn causes_and_advice_fit_the_program_and_the_system() {
 fn advice_for_one_gpu_says_for_which() {
     let failures = catalogue();
     for (name, advice, gpu) in [
-        ("page-fault-in-kernel-log", "linux-firmware 20260110", "Strix Halo: "),
-        ("page-fault-in-kernel-log", "TORCH_BLAS_PREFER_HIPBLASLT=0", "Radeon RX 9000 and R9700: "),
-        ("memory-access-fault", "TORCH_BLAS_PREFER_HIPBLASLT=0", "Radeon RX 9000 and R9700: "),
+        ("page-fault-in-kernel-log", "linux-firmware 20260110", "if the GPU is a Strix Halo: "),
+        ("page-fault-in-kernel-log", "TORCH_BLAS_PREFER_HIPBLASLT=0", "if the GPU is a Radeon RX "),
+        ("memory-access-fault", "TORCH_BLAS_PREFER_HIPBLASLT=0", "if the GPU is a Radeon RX "),
         ("gpu-init-failed", "mem_encrypt=off", "if the log says `SME is active`: "),
-        ("miopen-invalid-time", "WINOGRAD_FURY", "Strix Halo: "),
+        ("miopen-invalid-time", "WINOGRAD_FURY", "if the GPU is a Strix Halo: "),
         ("gpu-resume-failed", "amdgpu.runpm=0", "if only the GPU was suspended "),
         ("rocblas-no-kernels", "ROCBLAS_TENSILE_LIBPATH", "empty list: "),
         ("kfd-missing", "CONFIG_HSA_AMD", "Kubernetes: "),
@@ -72,8 +74,8 @@ fn advice_and_reasons_are_for_the_log() {
     };
     let fault = "Memory access fault by GPU node-1 (Agent handle: 0x5)";
     for (log, with, without) in [
-        (fault, &["Strix Halo: ", "R9700: ", "wrong HSA"][..], &[][..]),
-        ("gfx1151 : 0\n", &["Strix Halo: "], &["R9700: "]),
+        (fault, &["If the GPU is a Strix Halo: ", "R9700: ", "wrong HSA"][..], &[][..]),
+        ("gfx1151 : 0\n", &[". Strix Halo: "], &["R9700: ", "the GPU is a Strix"]),
         ("Device 0: AMD Radeon RX 7900 XT, gfx1100\n", &[], &["Strix Halo: ", "R9700: "]),
         ("Device 0: AMD Radeon RX 9070 XT\n", &["R9700: "], &["Strix Halo: "]),
         // A list of targets does not show the GPU.
@@ -177,6 +179,9 @@ fn an_answer_uses_what_the_log_tells() {
     let ring = format!("{gpu}ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=3\n");
     let mes = format!("{gpu}MES failed to respond to msg=RESET\n");
     let reset = format!("{gpu}GPU reset end with ret = -110\n");
+    let fault = |vmid| format!("{gpu}[gfxhub] page fault (src_id:0 ring:40 vmid:{vmid} pasid:0)\n");
+    let (driver, program) = (fault(0), fault(5));
+    let process = format!("{gpu} Process my-game pid 12 thread my-game:cs0 pid 13\n");
     let lost = "terminate called after throwing an instance of 'vk::DeviceLostError'\n";
     let fit = "llama_params_fit_impl: projected to use 900 MiB of device memory\n\
         llama_params_fit: failed to fit params to free device memory: n_gpu_layers already set by user\n";
@@ -184,6 +189,20 @@ fn an_answer_uses_what_the_log_tells() {
     for (log, name, with, without, lines) in [
         (format!("{smu}{mes}"), "mes-timeout", "SMU", "no text", &[2, 1][..]),
         (mes.clone(), "mes-timeout", "firmware", "SMU", &[1]),
+        (format!("{mes}{driver}"), "mes-timeout", "fault with vmid:0", "no text", &[1]),
+        (format!("{driver}{mes}"), "page-fault-of-driver", "no program was", "`Process`", &[1]),
+        (format!("{driver}{ring}"), "page-fault-of-driver", "no program was", "`Process`", &[1]),
+        (format!("{ring}{driver}"), "ring-timeout", "in time", "`Process`", &[1]),
+        (program.clone(), "page-fault-in-kernel-log", "a program", "`Process`", &[1]),
+        (
+            format!("{program}{process}"),
+            "page-fault-in-kernel-log",
+            "`Process`",
+            "no text",
+            &[1, 2],
+        ),
+        (driver.clone(), "page-fault-of-driver", "no program was the reason", "`Process`", &[1]),
+        (format!("{ring}{process}"), "ring-timeout", "`Process` names", "-ub 256", &[1, 2]),
         (format!("{ring}{reset}"), "ring-timeout", "The reset failed: ", "Only a queue", &[1, 2]),
         (
             format!("{ring}{gpu}Ring gfx_0.0.0 reset succeeded\n"),
@@ -233,10 +252,203 @@ fn an_answer_uses_what_the_log_tells() {
 #[test]
 fn every_failure_has_advice_for_every_log() {
     let failures = catalogue();
+    let leftover = "/var/lib/dkms/amdgpu/6.1/source/dkms.conf does not exist\nWinError 3\n";
+    assert_eq!(failures.diagnose(leftover.as_bytes()).unwrap().found[0].fix.len(), 2);
+    for other in ["podman", "docker run", "ollama", "paravirtualized kernel on bare hardware"] {
+        for (name, log) in logs(FAILING) {
+            let foreign = "\n".repeat(400) + "WinError .exe\n/opt/rocm\nRadeon RX 7900 gfx1100 \n";
+            let foreign = foreign + other + "\n";
+            let found = failures.diagnose(format!("{log}{foreign}").as_bytes()).unwrap().found;
+            let one = found.iter().find(|one| one.failure.name == name);
+            // The first line continues no other one.
+            let first = one.map(|one| one.fix.first().map_or("or nothing", String::as_str));
+            assert!(first.is_none_or(|line| !line.starts_with("or ")), "{name} {other}");
+        }
+    }
+}
+
+/// Excerpts of kernel logs rarely show that they come from a virtual machine.
+#[test]
+fn advice_stays_if_the_log_does_not_rule_it_out() {
+    let failures = catalogue();
+    let log = "amdgpu 0000:01:00.0: amdgpu: PSP create ring failed!\n\
+        amdgpu 0000:01:00.0: amdgpu: PSP firmware loading failed\n";
+    for (start, is_shown) in [
+        ("", true),
+        ("Hypervisor detected: KVM\n", true),
+        ("Booting paravirtualized kernel on KVM\n", true),
+        ("Booting paravirtualized kernel on bare hardware\n", false),
+        ("DMI: Framework Desktop (AMD Ryzen AI Max 300 Series)/FRANMFCP06\n", false),
+    ] {
+        let log = format!("{start}{log}");
+        let found = failures.diagnose(log.as_bytes()).unwrap().found;
+        assert_eq!(found[0].failure.name, "gpu-firmware-not-started");
+        let is_told = found[0].fix.iter().any(|line| line.starts_with("virtual machine: "));
+        assert_eq!(is_told, is_shown, "{start}");
+    }
+}
+
+/// Of a page fault, a ring that hangs and a scheduler that does not answer, the first is the cause.
+#[test]
+fn the_first_event_of_the_kernel_is_the_cause() {
+    let failures = catalogue();
+    let events = [
+        ("page-fault-in-kernel-log", "[gfxhub] page fault (src_id:0 ring:24 vmid:7 pasid:9)"),
+        ("ring-timeout", "ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=3"),
+        ("mes-timeout", "MES(1) failed to respond to msg=REMOVE_QUEUE"),
+    ];
+    for (name, first) in events {
+        for (other, second) in events.iter().filter(|(other, _)| *other != name) {
+            let log = |lines: usize| {
+                let gap = "\n".repeat(lines);
+                format!("amdgpu 0000:08:00.0: {first}{gap}amdgpu 0000:08:00.0: {second}")
+            };
+            assert_eq!(names(&failures, log(100).as_bytes()), [name], "{second}");
+            assert_eq!(names(&failures, log(301).as_bytes()), [name, *other], "{second}");
+        }
+        let all = events.iter().cycle().skip_while(|(one, _)| *one != name).take(3);
+        let log: String = all.map(|(_, text)| format!("amdgpu 0000:08:00.0: {text}\n")).collect();
+        assert_eq!(names(&failures, log.as_bytes()), [name], "{log}");
+    }
+}
+
+/// Users have no files of this project's source, a sentence does not point at another one, and what
+/// is not known is not confirmed.
+#[test]
+fn every_sentence_stands_alone() {
+    let failures = catalogue();
+    let mut wrong = Vec::new();
     for (name, log) in logs(FAILING) {
-        let foreign = "\n".repeat(400) + "WinError .exe\n/opt/rocm\nRadeon RX 7900 gfx1100 \n";
-        let found = failures.diagnose(format!("{log}{foreign}").as_bytes()).unwrap().found;
-        let one = found.iter().find(|one| one.failure.name == name);
-        assert!(one.is_none_or(|one| !one.fix.is_empty()), "{name}");
+        let found = failures.diagnose(log.as_bytes()).unwrap().found;
+        for failure in found.iter().map(|one| one.failure).filter(|one| one.name == name) {
+            let texts = || failure.fix.iter().chain(&failure.reasons).chain([&failure.cause]);
+            let is_wrong = |text: &&String| {
+                text.contains("versions/")
+                    || text.contains("is shown above")
+                    || text.starts_with("Other GPUs: ")
+                    || text.contains("; docker: ") && text.starts_with("podman: ")
+                    || text.contains("; podman: ") && text.starts_with("docker: ")
+                    || text.contains("eval \"$(") && !text.starts_with("eval ")
+            };
+            wrong.extend(texts().find(is_wrong).map(|text| format!("{name}: {text}")));
+            let is_confirmed = matches!(failure.known, Known::Vendor | Known::Maintainer);
+            let is_open = texts().any(|text| text.to_lowercase().contains("no single cause"));
+            wrong.extend((is_confirmed && is_open).then(|| format!("{name}: known")));
+        }
+    }
+    wrong.sort();
+    wrong.dedup();
+    assert_eq!(wrong, [""; 0]);
+}
+
+/// Options and commands of one program, engine or system are of no use in the log of another one.
+#[test]
+fn advice_is_for_the_program_of_the_log() {
+    let failures = catalogue();
+    let buffer = "ggml_vulkan: Requested buffer size exceeds device buffer size limit: Error\n";
+    let trap = "HSA_STATUS_ERROR_EXCEPTION: An HSAIL operation resulted in a hardware exception";
+    let image = "ROCm error: device kernel image is invalid\n";
+    let full =
+        "writing blob: write /var/tmp/container_images_storage1/5: no space left on device\n";
+    for (log, with, without) in [
+        (format!("{buffer}llama-server\n"), "--n-cpu-moe", "num_ctx"),
+        (format!("{buffer}level=INFO source=runner.go:1 msg=load\n"), "num_ctx", "--n-cpu-moe"),
+        (format!("{trap}\naten/src/ATen/hip/impl.h: HIP warning: a\n"), "Assertion", "llama.cpp"),
+        (format!("{trap}\nggml_cuda_compute_forward\n"), "llama.cpp: ", "no text"),
+        (format!("{image}D:/a/llama.cpp/ggml-cuda.cu:106\n"), "Vulkan", "eval "),
+        (format!("{image}/opt/rocm/lib\n"), "eval ", "Windows: "),
+        (format!("podman build\n{full}"), "image_copy_tmp_dir", "docker"),
+        ("docker run a\nno space left on device\n".to_owned(), "data-root", "podman"),
+        (
+            "torch 2.10.0+rocm7.1\noperator torchvision::nms does not exist".to_owned(),
+            "0.25",
+            "c.toml",
+        ),
+    ] {
+        let found = failures.diagnose(log.as_bytes()).unwrap().found;
+        let text = found[0].fix.join("\n");
+        assert!(text.contains(with) && !text.contains(without), "{log}: {text}");
+    }
+}
+
+/// The same message has another answer if its own numbers, or a second line, say so.
+#[test]
+fn the_numbers_of_a_message_decide() {
+    let failures = catalogue();
+    let memory = |wanted: &str, free: &str| {
+        format!(
+            "torch.OutOfMemoryError: HIP out of memory.\nTried to allocate {wanted}. GPU 0 has a \
+             total capacity of 96.00 GiB of which {free} is free.\nThe rest is allocated by PyTorch."
+        )
+    };
+    let dkms = "Setting up amdgpu-dkms (1:6.1)\n\
+        Error! Bad return status for module build on kernel: 6.12.1 (x86_64)\n";
+    let hsa = ":1:rocdevice.cpp :478 : 1 us: hsa_init failed with ";
+    let full =
+        "Call returned HSA_STATUS_ERROR_OUT_OF_RESOURCES: failed to allocate the resources\n";
+    let operator = "worker.go:76] \"kmm-worker\"\ncmdlog.go:70] \"modprobe: ERROR: amd-gpu ";
+    let xla = "xla_rocm: Could not load RepeatBufferKernel: hipError_t(98)\n";
+    let tensile = "rocBLAS error: Cannot read C:\\Program Files\\AMD\\TensileLibrary.dat: No such file \
+        or directory for GPU arch : gfx1036";
+    let blas = "rocblaslt error: Cannot read \"TensileLibrary_lazy_gfx1101.dat\": No error\n\
+        RuntimeError: HIPBLAS_STATUS_INVALID_VALUE\n";
+    for (log, name, with, without) in [
+        (memory("26.00 MiB", "13.60 GiB"), "gpu-memory-refused", "not full", "smaller"),
+        (memory("66.00 GiB", "10.60 GiB"), "gpu-out-of-memory", "efficient attention", "llama.cpp"),
+        (memory("2.00 GiB", "1.60 GiB"), "gpu-out-of-memory", "smaller", "efficient attention"),
+        (dkms.to_owned(), "dkms-build", "if you need AMD's driver", "build of an image: "),
+        (
+            format!("{dkms}It is likely that 6.1.12 belongs to a chroot's host\n"),
+            "dkms-build",
+            "build of an image: ",
+            "if you need AMD's driver",
+        ),
+        (format!("$ rocminfo\n{full}"), "hsa-out-of-resources", "device nodes", "no text"),
+        (
+            format!("ggml_cuda_init: found 1 ROCm devices\n{full}"),
+            "hsa-out-of-resources",
+            "restart",
+            "device nodes",
+        ),
+        (format!("{hsa}1008"), "hsa-init-failed", "OUT_OF_RESOURCES", "compose"),
+        (format!("docker compose up\n{hsa}1000"), "hsa-init-failed", "compose: ", "1008"),
+        (
+            format!("{operator}path=/a.ko.zst error=No such file or directory\""),
+            "gpu-operator-driver-not-loaded",
+            "`No such file`",
+            "`Key was rejected`",
+        ),
+        (
+            "netavark: iptables failed: Table does not exist (do you need to insmod?)".to_owned(),
+            "container-network-rules",
+            "`Table does not exist`",
+            "`No chain",
+        ),
+        (xla.to_owned(), "xla-autotuning", "has no code", "several processes"),
+        (tensile.to_owned(), "rocblas-on-small-igpu", "Device Manager", "eval"),
+        (blas.to_owned(), "hipblaslt-no-library", "set DISABLE_ADDMM_CUDA_LT=1", "export"),
+    ] {
+        let found = failures.diagnose(log.as_bytes()).unwrap().found;
+        let names: Vec<&str> = found.iter().map(|one| one.failure.name.as_str()).collect();
+        assert_eq!(names, [name], "{log}");
+        let text = format!("{} {}", found[0].cause, found[0].fix.join(" "));
+        assert!(text.contains(with) && !text.contains(without), "{log}: {text}");
+    }
+}
+
+/// An answer that says what to ignore is no failure.
+#[test]
+fn what_a_working_system_writes_is_harmless() {
+    let failures = catalogue();
+    let wait =
+        "amdgpu 0000:03:00.0: [drm] REG_WAIT timeout 1us * 150000 tries - optc401_disable_crtc";
+    let told = failures.diagnose(wait.as_bytes()).unwrap();
+    assert!(!told.has_failure() && told.found.len() == 1);
+    for (name, log) in logs(FAILING) {
+        let found = failures.diagnose(log.as_bytes()).unwrap().found;
+        let Some(one) = found.iter().find(|one| one.failure.name == name) else { continue };
+        let first = one.fix[0].split(':').next().unwrap_or_default();
+        let is_ignored = one.fix[0].starts_with("ignore it") || first == "if everything works";
+        assert!(one.failure.is_harmless || !is_ignored, "{name}");
     }
 }

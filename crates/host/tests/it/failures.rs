@@ -510,6 +510,8 @@ fn lines_that_tell_more_are_shown_after_the_failure() {
 fn an_error_is_quoted_with_what_explains_it() {
     let failures = parse_failures("failures.toml", SMALL).unwrap();
     let long = format!("ValueError: {}, because of b", "a".repeat(400));
+    let long_line = format!("KeyError: {}", "a".repeat(70));
+    let repeated = format!("{long_line}\nit fails: b\n").repeat(4) + &long_line;
     for (log, quoted) in [
         ("KeyError: a\nStepError: b\nfine", &["KeyError: a"][..]),
         ("fine\nStepError: b\nStepError: c\nStepError: d", &["StepError: b", "StepError: d"]),
@@ -518,6 +520,15 @@ fn an_error_is_quoted_with_what_explains_it() {
         ("KeyError: a\n    the reason\n  more\n  too far", &["KeyError: a the reason more"]),
         ("  KeyError: a\n  not the reason", &["KeyError: a"]),
         ("KeyError: a\n    7 | source code", &["KeyError: a"]),
+        // A compiler's message is one line; older ones quote source code without a number.
+        (
+            " a.c:7:3: error: it fails: b\n      code(b)\n        ^~",
+            &["a.c:7:3: error: it fails: b"],
+        ),
+        ("a.c:7: fatal error: it fails: b\n  code", &["a.c:7: fatal error: it fails: b"]),
+        ("error: it fails: b\n  the reason", &["error: it fails: b the reason"]),
+        // The same line again and again looks as long as the terminal is wide.
+        (&repeated, &[&long_line, &long_line]),
         (&long, &[&long]),
     ] {
         for log in [log.to_owned(), format!("{log}\n{}", "fine\n".repeat(9))] {
