@@ -58,9 +58,15 @@ pub(crate) fn near(name: &str) -> Option<&'static str> {
     let wanted = normal(name);
     let plain = wanted.replace('-', "");
     let all = || POPULAR.lines();
+    // Only a name of about the same length can differ by an affix.
+    let longest = AFFIXES.map(str::len).into_iter().max().unwrap_or_default();
+    let hyphens = wanted.len() - plain.len();
     let with = |one: &str| {
+        if one.len().abs_diff(wanted.len()) > longest + hyphens + one.matches('-').count() {
+            return false;
+        }
+        let other = one.replace('-', "");
         AFFIXES.iter().any(|affix| {
-            let other = one.replace('-', "");
             let affix = affix.trim_matches('-');
             let has = |long: &str, short: &str| {
                 long.strip_prefix(affix) == Some(short) || long.strip_suffix(affix) == Some(short)
@@ -74,7 +80,7 @@ pub(crate) fn near(name: &str) -> Option<&'static str> {
             && strsim::osa_distance(one, &wanted) <= 1
     };
     all()
-        .find(|one| one.replace('-', "") == plain)
+        .find(|one| one.bytes().filter(|byte| *byte != b'-').eq(plain.bytes()))
         .or_else(|| all().find(|one| is_near(one) || with(one)))
 }
 
