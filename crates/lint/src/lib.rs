@@ -98,10 +98,14 @@ pub struct Context<'a> {
 pub trait Exists: std::fmt::Debug {
     /// Returns whether `path`, as `file` names it, exists; `None` if the folder that the path is
     /// relative to is unknown.
-    fn exists(&self, file: &str, path: &str) -> Option<bool>;
+    fn exists(&self, _file: &str, _path: &str) -> Option<bool> {
+        None
+    }
 
     /// Returns the texts of the compose files in the folder of `file`.
-    fn compose_files(&self, file: &str) -> Vec<String>;
+    fn compose_files(&self, _file: &str) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Returns the names and texts of the scripts, units, quadlets, manifests and Dockerfiles in the
     /// folder of `file`.

@@ -187,14 +187,6 @@ mod tests {
     struct Folder;
 
     impl Exists for Folder {
-        fn exists(&self, _: &str, _: &str) -> Option<bool> {
-            None
-        }
-
-        fn compose_files(&self, _: &str) -> Vec<String> {
-            Vec::new()
-        }
-
         fn text(&self, _: &str, path: &str) -> Option<String> {
             let text = "# a list\n--extra-index-url https://x/whl\ntorch==2.9.1 # new\nb>=1; python_version < \"3.9\"\n";
             (path == "docker/r.txt").then(|| text.to_owned())

@@ -34,10 +34,6 @@ fn built(file: &str, text: &str) -> BTreeSet<String> {
 struct Folder;
 
 impl Exists for Folder {
-    fn compose_files(&self, _: &str) -> Vec<String> {
-        Vec::new()
-    }
-
     fn exists(&self, _file: &str, path: &str) -> Option<bool> {
         Some(matches!(path, "Dockerfile" | "Dockerfile.there" | "./package-lock.json"))
     }

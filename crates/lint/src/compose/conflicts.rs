@@ -176,16 +176,17 @@ fn hosts(service: &Node, problems: &mut Vec<Problem>) {
 }
 
 /// The maximum number of services that are compared with each other.
-const MOST: usize = 200;
+const MOST: usize = 100;
+
+/// Returns the services of a file that are compared with each other, with their names.
+pub(super) fn compared(services: &Node) -> Vec<(&str, &Node)> {
+    let entries = services.entries().iter().take(MOST);
+    entries.filter_map(|(name, service)| Some((name.text()?, &**service))).collect()
+}
 
 /// Checks all services of a file together.
 pub(super) fn together(services: &Node, problems: &mut Vec<Problem>) {
-    let all: Vec<(&str, &Node)> = services
-        .entries()
-        .iter()
-        .take(MOST)
-        .filter_map(|(name, service)| Some((name.text()?, &**service)))
-        .collect();
+    let all = compared(services);
     cycle(&all, problems);
     let mut known: BTreeMap<&str, &str> = BTreeMap::new();
     for (name, service) in &all {

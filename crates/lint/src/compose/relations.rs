@@ -1,6 +1,7 @@
 //! Checks whether the parts of a service fit together: its restart policy and its program, its
 //! command and the entrypoint of its image, its mounts and the sockets in them, its proxy.
 
+use super::conflicts::compared;
 use super::interpolated;
 use crate::facts::{Facts, Problem};
 use crate::rules;
@@ -351,17 +352,9 @@ const FOR_BROWSERS: [&str; 20] = [
     "WEBUI_URL",
 ];
 
-/// The maximum number of services that are compared with each other.
-const MOST: usize = 100;
-
 /// Checks for addresses of other services that lead to the container itself.
 pub(super) fn together(services: &Node, problems: &mut Vec<Problem>) {
-    let all: Vec<(&str, &Node)> = services
-        .entries()
-        .iter()
-        .take(MOST)
-        .filter_map(|(name, service)| Some((name.text()?, &**service)))
-        .collect();
+    let all = compared(services);
     let published: Vec<(&str, String, String)> = all
         .iter()
         .flat_map(|(name, service)| {

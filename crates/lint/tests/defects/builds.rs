@@ -77,10 +77,6 @@ impl Exists for Folder {
         Some(true)
     }
 
-    fn compose_files(&self, _: &str) -> Vec<String> {
-        Vec::new()
-    }
-
     fn text(&self, _: &str, path: &str) -> Option<String> {
         match path.trim_start_matches("./") {
             "Dockerfile" => Some(self.dockerfile.to_owned()),

@@ -86,10 +86,6 @@ impl Exists for Empty {
     fn exists(&self, _: &str, _: &str) -> Option<bool> {
         Some(false)
     }
-
-    fn compose_files(&self, _: &str) -> Vec<String> {
-        Vec::new()
-    }
 }
 
 #[test]

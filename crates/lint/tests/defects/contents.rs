@@ -186,14 +186,6 @@ fn libraries_can_be_linked_statically_or_copied() {
 struct Files(&'static [(&'static str, &'static str)]);
 
 impl Exists for Files {
-    fn exists(&self, _: &str, _: &str) -> Option<bool> {
-        None
-    }
-
-    fn compose_files(&self, _: &str) -> Vec<String> {
-        Vec::new()
-    }
-
     fn text(&self, _: &str, path: &str) -> Option<String> {
         let path = path.trim_start_matches("./");
         self.0.iter().find(|(name, _)| *name == path).map(|(_, text)| (*text).to_owned())

@@ -13,10 +13,6 @@ impl Exists for Script<'_> {
         Some(path == "scripts/build.sh")
     }
 
-    fn compose_files(&self, _: &str) -> Vec<String> {
-        Vec::new()
-    }
-
     fn text(&self, _: &str, path: &str) -> Option<String> {
         (path == "scripts/build.sh").then(|| self.0.to_owned())
     }

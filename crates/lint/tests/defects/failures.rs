@@ -231,14 +231,6 @@ fn files_that_a_shell_reads_do_not_reach_a_program() {
 struct Script(&'static str);
 
 impl Exists for Script {
-    fn exists(&self, _: &str, _: &str) -> Option<bool> {
-        None
-    }
-
-    fn compose_files(&self, _: &str) -> Vec<String> {
-        Vec::new()
-    }
-
     fn text(&self, _: &str, path: &str) -> Option<String> {
         (path == "docker/start.sh").then(|| self.0.to_owned())
     }
@@ -410,14 +402,6 @@ fn a_pipeline_has_the_status_of_its_last_command() {
 struct Base;
 
 impl Exists for Base {
-    fn exists(&self, _: &str, _: &str) -> Option<bool> {
-        None
-    }
-
-    fn compose_files(&self, _: &str) -> Vec<String> {
-        Vec::new()
-    }
-
     fn text(&self, _: &str, path: &str) -> Option<String> {
         let text = "services:\n  init:\n    image: docker.io/ollama/ollama:latest\n";
         (path == "docker-compose.yml").then(|| text.to_owned())

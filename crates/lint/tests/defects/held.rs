@@ -63,14 +63,6 @@ fn a_rocm_torch_is_held_by_constraints() {
 struct Lists;
 
 impl Exists for Lists {
-    fn exists(&self, _: &str, _: &str) -> Option<bool> {
-        None
-    }
-
-    fn compose_files(&self, _: &str) -> Vec<String> {
-        Vec::new()
-    }
-
     fn text(&self, _: &str, path: &str) -> Option<String> {
         let text = match path {
             "torch.txt" => "numpy\ntorch\n",

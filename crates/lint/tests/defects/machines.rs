@@ -117,10 +117,6 @@ impl Exists for Image {
         Some(path == "Dockerfile")
     }
 
-    fn compose_files(&self, _: &str) -> Vec<String> {
-        Vec::new()
-    }
-
     fn text(&self, _: &str, path: &str) -> Option<String> {
         (path == "Dockerfile").then(|| "FROM a\nCOPY serve.sh /\n".to_owned())
     }

@@ -191,10 +191,6 @@ fn a_test_may_use_what_is_newest() {
 struct Folder;
 
 impl Exists for Folder {
-    fn exists(&self, _: &str, _: &str) -> Option<bool> {
-        None
-    }
-
     fn compose_files(&self, _: &str) -> Vec<String> {
         vec!["services:\n  a:\n    image: docker.io/a/b@sha256:1\n".to_owned()]
     }

@@ -11,10 +11,6 @@ use crate::findings_in;
 struct Beside(String);
 
 impl Exists for Beside {
-    fn exists(&self, _: &str, _: &str) -> Option<bool> {
-        None
-    }
-
     fn compose_files(&self, _: &str) -> Vec<String> {
         vec![self.0.clone()]
     }

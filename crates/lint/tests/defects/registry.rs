@@ -78,14 +78,6 @@ fn a_package_brings_torch_if_nothing_else_does() {
 struct Folder(&'static str);
 
 impl Exists for Folder {
-    fn exists(&self, _: &str, _: &str) -> Option<bool> {
-        None
-    }
-
-    fn compose_files(&self, _: &str) -> Vec<String> {
-        Vec::new()
-    }
-
     fn text(&self, _: &str, path: &str) -> Option<String> {
         let text = match path {
             "requirements.txt" => self.0.to_owned(),

@@ -286,10 +286,6 @@ struct Beside {
 }
 
 impl Exists for Beside {
-    fn exists(&self, _: &str, _: &str) -> Option<bool> {
-        None
-    }
-
     fn compose_files(&self, _: &str) -> Vec<String> {
         vec![self.compose.to_owned()]
     }

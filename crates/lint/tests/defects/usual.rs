@@ -14,10 +14,6 @@ impl Exists for Folder {
         Some(self.text("", path).is_some())
     }
 
-    fn compose_files(&self, _: &str) -> Vec<String> {
-        Vec::new()
-    }
-
     fn text(&self, _: &str, path: &str) -> Option<String> {
         let (_, text) = self.0.iter().find(|(name, _)| *name == path.trim_start_matches("./"))?;
         Some((*text).to_owned())
