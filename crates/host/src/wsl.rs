@@ -1,6 +1,20 @@
 //! WSL2, where Windows passes the GPU through as `/dev/dxg`, and ROCm reaches it through librocdxg.
 
+use std::path::Path;
+
+use pins::{Releases, Setting, When};
+
+use crate::kernel::Kernel;
 use crate::root::Root;
+
+/// The variable that makes ROCm look for `/dev/dxg`.
+pub(crate) const DETECTION: &str = "HSA_ENABLE_DXG_DETECTION";
+
+/// Why the variable is needed, and the source of this.
+pub(crate) const DETECTION_FACT: (&str, &str) = (
+    "ROCm before 7.13 does not look for /dev/dxg without this variable",
+    "a maintainer in ROCm/librocdxg#34",
+);
 
 /// The facts about WSL2.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,4 +41,25 @@ impl Wsl {
         };
         is_wsl.then(|| Self { has_device: root.has("dev/dxg"), library: library() })
     }
+}
+
+/// Returns whether a ROCm release looks for `/dev/dxg` only if a variable is set.
+pub(crate) fn needs_detection(rocm: &str) -> bool {
+    "7.12 or older".parse::<Releases>().is_ok_and(|old| old.may_contain(rocm))
+}
+
+/// Returns the variable with which ROCm finds the GPU of WSL2. Newer releases ignore it, so it is
+/// also returned if `rocm` is `None`. Returns `None` if the machine at `root` is not WSL2, or the
+/// release does not need it.
+pub fn wsl_setting(root: &Path, rocm: Option<&str>) -> Option<Setting> {
+    let root = Root::new(root);
+    Wsl::read(&root, Kernel::read(&root).release.as_deref())?;
+    let (why, evidence) = DETECTION_FACT;
+    rocm.is_none_or(needs_detection).then(|| Setting {
+        name: DETECTION.to_owned(),
+        value: "1".to_owned(),
+        when: When::Run,
+        why: why.to_owned(),
+        evidence: evidence.to_owned(),
+    })
 }

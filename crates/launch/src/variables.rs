@@ -102,10 +102,12 @@ impl EnvReport {
             return Err(Failure::new(Kind::Input, format!("`--rocm {rocm}` is not a ROCm release"))
                 .hint("write one to three numbers, for example `--rocm 7.2`, which means all releases 7.2.*"));
         }
-        let found = host::gpus(&root()?);
+        let root = root()?;
+        let found = host::gpus(&root);
         let (gpu, gpu_from) = machine::choose_gpu(asked.gpu, &gpus, &found, data, tell)?;
         let spoof = spoof(&gpus, &gpu, rocm, asked.spoof, tell)?;
         let mut set: Vec<Setting> = machine::visible(&gpu, &found).into_iter().collect();
+        set.extend(host::wsl_setting(&root, rocm).filter(|one| asked.when.contains(&one.when)));
         set.extend(gpus.environment(&gpu, rocm, asked.when, spoof));
         Ok(Self {
             schema: 1,

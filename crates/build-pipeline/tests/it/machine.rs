@@ -298,6 +298,24 @@ fn of_two_gpus_the_one_that_is_no_part_of_the_processor_is_taken() {
     none.says("no AMD GPU was found").prints("TORCH_ROCM_AOTRITON");
 }
 
+/// The releases and the reason are those of `doctor`.
+#[test]
+fn in_wsl2_the_variable_with_which_rocm_finds_the_gpu_is_set() {
+    let detection = "export HSA_ENABLE_DXG_DETECTION=1;";
+    for (machine, rocm, is_set) in [
+        ("strix-halo-wsl2", "", true),
+        ("strix-halo-wsl2", "--rocm 7.2", true),
+        ("strix-halo-wsl2", "--rocm 7.12.1", true),
+        ("strix-halo-wsl2", "--rocm 7.13", false),
+        ("strix-halo", "--rocm 7.2", false),
+    ] {
+        let project = with_machine(machine, "");
+        let line = format!("env --host-root machine --gpu gfx1151 {rocm}");
+        let printed = project.run(&line).expect(0).stdout;
+        assert_eq!(printed.contains(detection), is_set, "{machine} {rocm}: {printed}");
+    }
+}
+
 #[test]
 fn what_is_for_builds_and_for_debugging_is_printed_only_where_it_is_asked_for() {
     let project = Project::new();

@@ -1,8 +1,7 @@
 //! The GPU in WSL2.
 
-use pins::Releases;
-
 use super::{Context, Finding, Severity, Verdict};
+use crate::wsl::{DETECTION, DETECTION_FACT, needs_detection};
 
 const SOURCE: &str = "ROCm/librocdxg; warpfront/hipfire#49";
 
@@ -34,34 +33,21 @@ pub(super) fn gpu(context: &Context<'_>) -> Verdict {
     let old: Vec<String> = context
         .releases()
         .into_iter()
-        .filter(|(rocm, _)| is_before_detection(rocm))
+        .filter(|(rocm, _)| needs_detection(rocm))
         .map(|(rocm, tracks)| format!("ROCm {rocm} ({})", tracks.join(", ")))
         .collect();
-    let is_set = context.machine.variable("HSA_ENABLE_DXG_DETECTION") == Some("1");
+    let is_set = context.machine.variable(DETECTION) == Some("1");
     if !old.is_empty() && !is_set {
+        let seen = format!("{DETECTION} is not set, but is needed by {}", old.join(" and "));
+        let (why, source) = DETECTION_FACT;
         findings.push(
-            Finding::new(
-                Severity::Warning,
-                format!(
-                    "HSA_ENABLE_DXG_DETECTION is not set, but is needed by {}",
-                    old.join(" and ")
-                ),
-                "HSA_ENABLE_DXG_DETECTION=1",
-            )
-            .because(
-                "ROCm before 7.13 does not look for /dev/dxg without this variable",
-                "a maintainer in ROCm/librocdxg#34",
-            )
-            .repair("export HSA_ENABLE_DXG_DETECTION=1"),
+            Finding::new(Severity::Warning, seen, format!("{DETECTION}=1"))
+                .because(why, source)
+                .repair(format!("export {DETECTION}=1")),
         );
     }
     Verdict::of(findings, || {
         let library = wsl.library.as_deref().unwrap_or_default();
         format!("/dev/dxg and {library}; one GPU, and `memory=` in .wslconfig limits its memory")
     })
-}
-
-/// Returns whether a ROCm release looks for `/dev/dxg` only if a variable is set.
-fn is_before_detection(rocm: &str) -> bool {
-    "7.12 or older".parse::<Releases>().is_ok_and(|old| old.contains(rocm))
 }
