@@ -11,6 +11,8 @@ pub struct Kernel {
     pub build: Option<String>,
     /// `ID-VERSION_ID` of os-release, for example `fedora-43`.
     pub distribution: Option<String>,
+    /// The last day on which the distribution gets updates, `YYYY-MM-DD`, and the file that says so.
+    pub support_end: Option<(String, &'static str)>,
     /// The distributions that it derives from (`ID_LIKE`), the closest one first.
     pub like: Vec<String>,
     /// The system's display name (`PRETTY_NAME` of os-release).
@@ -93,6 +95,26 @@ pub(crate) const PAGE: u64 = 4096;
 /// The modules of interest.
 const MODULES: [&str; 4] = ["amdgpu", "ttm", "amdttm", "vfio_pci"];
 
+/// Reads the end of support from the lists of Debian's package distro-info-data, which Ubuntu
+/// installs too. Debian's LTS counts as support. Ubuntu Pro does not.
+fn listed_end(root: &Root, id: &str, version: &str) -> Option<(String, &'static str)> {
+    let (file, columns): (_, &[&str]) = match id {
+        "debian" => ("/usr/share/distro-info/debian.csv", &["eol-lts", "eol"]),
+        "ubuntu" => ("/usr/share/distro-info/ubuntu.csv", &["eol"]),
+        _ => return None,
+    };
+    let text = root.text(file.trim_start_matches('/'))?;
+    let mut rows = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let names = rows.next()?;
+    // `24.04 LTS`
+    let own = rows.find(|row| row[0].split(' ').next() == Some(version))?;
+    let cell = |name: &&str| {
+        let at = names.iter().position(|column| column == name)?;
+        own.get(at).filter(|cell| !cell.is_empty())
+    };
+    Some((columns.iter().find_map(cell)?.to_string(), file))
+}
+
 /// The programs that rebuild an initramfs; a distribution can have one of several.
 const TOOLS: [&str; 4] = ["dracut", "dracut-rebuild", "mkinitcpio", "limine-mkinitcpio"];
 
@@ -146,6 +168,9 @@ impl Kernel {
             unknown: unknown.cloned().collect(),
             release,
             build,
+            support_end: field("SUPPORT_END")
+                .map(|end| (end, "SUPPORT_END in os-release"))
+                .or_else(|| listed_end(root, &field("ID")?, &field("VERSION_ID")?)),
             distribution,
             like: field("ID_LIKE")
                 .map(|like| like.split_whitespace().map(str::to_owned).collect())

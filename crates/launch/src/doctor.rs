@@ -54,6 +54,7 @@ pub fn check(
     if root == Path::new("/") {
         machine::ask_engines(&mut machine)?;
     }
+    let (_, today) = project::clock::today()?;
     let checks = rules::check(&Context {
         machine: &machine,
         compat: &compat,
@@ -61,6 +62,7 @@ pub fn check(
         wanted: &wanted,
         images: &images,
         model: model.as_ref().map(|model| ModelUse { model, context: asked.context }),
+        today: &today,
         is_asked: !asked.tracks.is_empty(),
     });
     Ok(DoctorReport::new(&machine, &wanted, &images, checks))

@@ -37,6 +37,8 @@ pub struct Context<'a> {
     pub images: &'a [Image],
     /// A model to load into the GPU's memory, if the user specified one.
     pub model: Option<ModelUse<'a>>,
+    /// Today's date, `YYYY-MM-DD`.
+    pub today: &'a str,
     /// Whether the user selected the images. Only then is it an error if an image needs something
     /// that the machine lacks.
     pub is_asked: bool,
@@ -138,12 +140,13 @@ enum Verdict {
 type Rule = (&'static str, &'static str, fn(&Context<'_>) -> Verdict);
 
 /// All rules, in the order of the report.
-const RULES: [Rule; 39] = [
+const RULES: [Rule; 40] = [
     ("gpu-present", "GPU", gpu::present),
     ("gpu-wanted", "GPU and images", gpu::wanted),
     ("gpu-several", "several GPUs", gpu::several),
     ("image-code", "GPU code in built images", gpu::image_code),
     ("wsl-gpu", "GPU in WSL2", wsl::gpu),
+    ("system-support", "updates of the system", system::support),
     ("kernel-rocm", "kernel and ROCm", kernel::rocm),
     ("host-rocm", "ROCm on this machine", kernel::host_rocm),
     ("kernel-gttsize", "amdgpu.gttsize", kernel::gttsize),

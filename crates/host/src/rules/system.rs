@@ -1,6 +1,6 @@
 //! The package manager and the boot files of the distribution, for the commands in repairs.
 
-use super::Context;
+use super::{Context, Finding, Severity, Verdict};
 
 /// A family of distributions that share commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +41,43 @@ impl System {
             _ => return None,
         })
     }
+}
+
+/// The distribution still gets updates.
+pub(super) fn support(context: &Context<'_>) -> Verdict {
+    let kernel = &context.machine.kernel;
+    let name = kernel.system.as_deref().unwrap_or("this system");
+    if context.machine.container.is_some() {
+        return Verdict::skipped("this is a container");
+    }
+    let Some((end, source)) = &kernel.support_end else {
+        return Verdict::skipped("the system does not say how long it gets updates");
+    };
+    if end.as_str() >= context.today {
+        return Verdict::fine(format!("{name} gets updates until {end}"));
+    }
+    let distribution = kernel.distribution.as_deref().unwrap_or_default();
+    let upgrade = match context.system() {
+        System::Debian if distribution.starts_with("ubuntu") => {
+            "sudo do-release-upgrade  # an interim release goes to the next release; repeat it up to a release that gets updates"
+        }
+        System::Fedora => {
+            "# upgrade to a current release: https://docs.fedoraproject.org/en-US/quick-docs/upgrading-fedora-offline/"
+        }
+        System::Atomic => "# rebase to the image of a current release: rpm-ostree rebase",
+        _ => "# upgrade to a current release",
+    };
+    Finding::new(
+        Severity::Warning,
+        format!("{name} has had no updates since {end}"),
+        "a release that gets updates",
+    )
+    .because(
+        "the kernel, firmware and Mesa get no fixes, and commands below that update packages may bring nothing new",
+        *source,
+    )
+    .repair(upgrade)
+    .into()
 }
 
 /// How the names of read-only systems by SUSE begin.

@@ -69,6 +69,7 @@ fn check_with(
         wanted: &wanted,
         images,
         model,
+        today: TODAY,
         is_asked: false,
     })
 }
@@ -93,10 +94,18 @@ const fn case(
     Case { rule, trips, severity, says, holds }
 }
 
+const TODAY: &str = "2026-11-30";
 const GOOD: (&str, &str) = ("strix-halo", "");
 const WSL: (&str, &str) = ("strix-halo-wsl2", "");
 const OLD: (&str, &str) = ("strix-halo-old-kernel", "");
 const DEBIAN: (&str, &str) = ("strix-halo-rootless-debian", "");
+
+const GOOD_DEBIAN: (&str, &str) = (
+    "halo-debian-13",
+    "== etc/os-release\nID=debian\nVERSION_ID=\"13\"\n== usr/share/distro-info/debian.csv\nversion,codename,series,created,release,eol,eol-lts,eol-elts\n13,Trixie,trixie,2023-06-10,2025-08-09,2028-08-09,2030-06-30,2035-06-30\n",
+);
+const LISTED: &str = "== usr/share/distro-info/ubuntu.csv\nversion,codename,series,created,release,eol,eol-server,eol-esm,eol-legacy\n24.04 LTS,Noble Numbat,noble,2023-10-26,2024-04-25,2029-05-31,2029-05-31,2034-04-25,2036-04-25\n25.04,Plucky Puffin,plucky,2024-10-10,2025-04-17,2026-01-15\n";
+const ENDED: &str = "== etc/os-release\nID=ubuntu\nVERSION_ID=\"25.04\"\n== usr/share/distro-info/ubuntu.csv\nversion,codename,series,created,release,eol,eol-server,eol-esm,eol-legacy\n24.04 LTS,Noble Numbat,noble,2023-10-26,2024-04-25,2029-05-31,2029-05-31,2034-04-25,2036-04-25\n25.04,Plucky Puffin,plucky,2024-10-10,2025-04-17,2026-01-15\n";
 
 #[rustfmt::skip]
 const CASES: &[Case] = &[
@@ -111,6 +120,9 @@ const CASES: &[Case] = &[
     case("wsl-gpu", ("strix-halo-wsl2", "-- dev/dxg\n"), Severity::Error, "/dev/dxg is missing", WSL),
     case("wsl-gpu", ("strix-halo-wsl2", "-- opt/rocm/lib/librocdxg.so.1.2.2\n"), Severity::Error, "librocdxg is not installed", WSL),
     case("wsl-gpu", ("strix-halo-wsl2", "== recorded\nuser 1000 1000\n"), Severity::Warning, "export HSA_ENABLE_DXG_DETECTION=1", WSL),
+    case("system-support", ("strix-halo", "== etc/os-release\nID=fedora\nVERSION_ID=41\nPRETTY_NAME=\"Fedora Linux 41\"\nSUPPORT_END=2025-12-15\n"), Severity::Warning, "Fedora Linux 41 has had no updates since 2025-12-15", ("strix-halo", "== etc/os-release\nID=fedora\nVERSION_ID=43\nSUPPORT_END=2026-12-02\n")),
+    case("system-support", ("halo-ubuntu-hwe-14", ENDED), Severity::Warning, "do-release-upgrade", ("halo-ubuntu-hwe-14", LISTED)),
+    case("system-support", ("halo-debian-13", "== etc/os-release\nID=debian\nVERSION_ID=\"10\"\n== usr/share/distro-info/debian.csv\nversion,codename,series,created,release,eol,eol-lts,eol-elts\n10,Buster,buster,2017-06-17,2019-07-06,2022-09-10,2024-06-30,2029-06-30\n"), Severity::Warning, "since 2024-06-30", GOOD_DEBIAN),
     case("kernel-rocm", OLD, Severity::Error, "with every ROCm release", GOOD),
     case("kernel-rocm", ("strix-halo-fixed-hwe", "== proc/version\nLinux version 6.17.0-14-generic (b@b) (gcc 13) #14~24.04.1-Ubuntu SMP\n"), Severity::Error, "unsupported for gfx1151", ("strix-halo-fixed-hwe", "")),
     case("kernel-rocm", ("strix-halo-fixed-hwe", "== proc/version\nLinux version 6.14.0-1017-oem (b@b) (gcc 13) #17-Ubuntu SMP\n"), Severity::Error, "kernel 6.14.0-1018 or newer", ("strix-halo-fixed-hwe", "== proc/version\nLinux version 6.14.0-1018-oem (b@b) (gcc 13) #18-Ubuntu SMP\n")),
@@ -562,6 +574,7 @@ fn an_engine_is_an_error_only_where_a_track_was_asked_for_that_needs_one() {
             wanted: &wanted,
             images: &images,
             model: None,
+            today: TODAY,
             is_asked,
         };
         let checks = rules::check(&context);
