@@ -28,7 +28,7 @@ pub use kernel::{Firmware, FirmwarePackage, FreeBlocks, Kernel, Memory, Paramete
 pub use kernel_log::kernel_log;
 pub use snapshot::{Caller, Snapshot};
 pub use storage::{BrokenImage, Disk};
-pub use wsl::{Wsl, wsl_setting};
+pub use wsl::{Wsl, wsl};
 
 /// Returns `text` as one word of a POSIX shell: unchanged if no character is special, otherwise in
 /// single quotes.

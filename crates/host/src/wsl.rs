@@ -41,25 +41,28 @@ impl Wsl {
         };
         is_wsl.then(|| Self { has_device: root.has("dev/dxg"), library: library() })
     }
+
+    /// Returns the variable with which ROCm finds the GPU, if the release needs it. Newer releases
+    /// ignore it, so it is also returned if `rocm` is `None`.
+    pub fn setting(&self, rocm: Option<&str>) -> Option<Setting> {
+        let (why, evidence) = DETECTION_FACT;
+        rocm.is_none_or(needs_detection).then(|| Setting {
+            name: DETECTION.to_owned(),
+            value: "1".to_owned(),
+            when: When::Run,
+            why: why.to_owned(),
+            evidence: evidence.to_owned(),
+        })
+    }
+}
+
+/// Returns the facts about WSL2; `None` if the machine at `root` is not WSL2.
+pub fn wsl(root: &Path) -> Option<Wsl> {
+    let root = Root::new(root);
+    Wsl::read(&root, Kernel::read(&root).release.as_deref())
 }
 
 /// Returns whether a ROCm release looks for `/dev/dxg` only if a variable is set.
 pub(crate) fn needs_detection(rocm: &str) -> bool {
     "7.12 or older".parse::<Releases>().is_ok_and(|old| old.may_contain(rocm))
-}
-
-/// Returns the variable with which ROCm finds the GPU of WSL2. Newer releases ignore it, so it is
-/// also returned if `rocm` is `None`. Returns `None` if the machine at `root` is not WSL2, or the
-/// release does not need it.
-pub fn wsl_setting(root: &Path, rocm: Option<&str>) -> Option<Setting> {
-    let root = Root::new(root);
-    Wsl::read(&root, Kernel::read(&root).release.as_deref())?;
-    let (why, evidence) = DETECTION_FACT;
-    rocm.is_none_or(needs_detection).then(|| Setting {
-        name: DETECTION.to_owned(),
-        value: "1".to_owned(),
-        when: When::Run,
-        why: why.to_owned(),
-        evidence: evidence.to_owned(),
-    })
 }

@@ -325,6 +325,7 @@ fn variables(
     let pin = base.and_then(|base| pins.images.get(base));
     let rocm = pin.and_then(|pin| pin.rocm.clone());
     let mut set: Vec<pins::Setting> = machine::visible(&gpu, &machine.gpus).into_iter().collect();
+    set.extend(machine.wsl.as_ref().and_then(|wsl| wsl.setting(rocm.as_deref())));
     let spoof = gpus.wanted_override(&gpu, rocm.as_deref());
     set.extend(gpus.environment(&gpu, rocm.as_deref(), &[When::Run], spoof));
     let is_spoof = tracks.is_spoof(track);
@@ -400,14 +401,14 @@ pub fn check_port(container: &Container) -> Result<(), Failure> {
 /// Converts a `RunError` into a failure with hints.
 pub fn run_error(error: RunError) -> Failure {
     let code = match &error {
-        RunError::NoDevice { .. } => Kind::Machine,
+        RunError::NoDevice { .. } | RunError::NoLibrary => Kind::Machine,
         RunError::Path { .. } | RunError::Quadlet { .. } | RunError::Unprintable { .. } => {
             Kind::Input
         }
     };
     let told = Failure::from_chain(code, &error);
     match error {
-        RunError::NoDevice { .. } => told
+        RunError::NoDevice { .. } | RunError::NoLibrary => told
             .hint("`build-pipeline doctor` shows the reason and the fix")
             .hint("`--no-gpu` runs the image without a GPU"),
         RunError::Path { .. } => {

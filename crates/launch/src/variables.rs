@@ -107,7 +107,7 @@ impl EnvReport {
         let (gpu, gpu_from) = machine::choose_gpu(asked.gpu, &gpus, &found, data, tell)?;
         let spoof = spoof(&gpus, &gpu, rocm, asked.spoof, tell)?;
         let mut set: Vec<Setting> = machine::visible(&gpu, &found).into_iter().collect();
-        set.extend(host::wsl_setting(&root, rocm).filter(|one| asked.when.contains(&one.when)));
+        set.extend(host::wsl(&root).and_then(|wsl| wsl.setting(rocm)));
         set.extend(gpus.environment(&gpu, rocm, asked.when, spoof));
         Ok(Self {
             schema: 1,

@@ -314,6 +314,13 @@ fn in_wsl2_the_variable_with_which_rocm_finds_the_gpu_is_set() {
         let printed = project.run(&line).expect(0).stdout;
         assert_eq!(printed.contains(detection), is_set, "{machine} {rocm}: {printed}");
     }
+    let project = with_machine("strix-halo-wsl2", "");
+    project
+        .run("run ollama --print shell --host-root machine")
+        .expect(0)
+        .prints("--device /dev/dxg")
+        .prints("--env HSA_ENABLE_DXG_DETECTION=1")
+        .prints("/opt/rocm/lib/librocdxg.so.1.2.2:/usr/lib/librocdxg.so:ro");
 }
 
 #[test]

@@ -27,6 +27,7 @@ use text::sanitise::is_printable;
 
 use crate::access::{DeviceNode, Engine};
 use crate::snapshot::Snapshot;
+use crate::wsl::Wsl;
 
 pub use row::{GpuWay, Level, Needs, Row, Rows, Trial, parse_rows};
 
@@ -34,6 +35,9 @@ pub use row::{GpuWay, Level, Needs, Row, Rows, Trial, parse_rows};
 pub const HOME: &str = "/home/run";
 /// The working directory, if the container has one.
 const WORK: &str = "/work";
+
+/// The GPU of Windows in WSL2.
+const DXG: &str = "/dev/dxg";
 
 /// The container that was requested.
 #[derive(Debug, Clone)]
@@ -135,7 +139,7 @@ pub struct Container {
     pub security: Vec<&'static str>,
     /// Folders of the host that every container of the track gets.
     pub folders: Vec<Folder>,
-    /// The caller's own folders and files.
+    /// The caller's own folders and files, and the libraries of WSL2.
     pub volumes: Vec<Folder>,
     /// Whether the SELinux labels of these folders must be changed, so that the container can read
     /// them.
@@ -215,6 +219,9 @@ pub enum RunError {
         /// `ROCm` or `Vulkan`.
         way: &'static str,
     },
+    /// The library through which ROCm reaches the GPU in WSL2 is missing.
+    #[error("librocdxg is not installed, but ROCm in WSL2 needs it")]
+    NoLibrary,
     /// A path contains a character that engines use as a separator.
     #[error("the path `{path}` contains a colon, comma, quote, backslash or line feed")]
     Path {
@@ -284,6 +291,10 @@ pub fn container(wish: &Wish<'_>) -> Result<Container, RunError> {
         host: wish.publish.1.unwrap_or(container),
         container,
     });
+    // In WSL2, ROCm uses the device of Windows. Every user may open it.
+    let wsl = wish.machine.wsl.as_ref().filter(|_| wish.has_gpu && row.gpu == GpuWay::Rocm);
+    let mut volumes: Vec<Folder> = wsl.map(libraries).into_iter().flatten().collect();
+    volumes.extend(wish.volumes.iter().cloned());
     Ok(Container {
         track: wish.track.clone(),
         engine: wish.engine.kind,
@@ -291,13 +302,13 @@ pub fn container(wish: &Wish<'_>) -> Result<Container, RunError> {
         image: wish.image.clone(),
         entrypoint: wish.entrypoint.clone(),
         command: wish.command.clone(),
-        devices: devices(row.gpu, wish.has_gpu),
-        groups: if wish.has_gpu { groups(wish) } else { Groups::None },
+        devices: if wsl.is_some() { vec![DXG] } else { devices(row.gpu, wish.has_gpu) },
+        groups: if wish.has_gpu && wsl.is_none() { groups(wish) } else { Groups::None },
         user,
         shared_memory: row.shared_memory,
         security: vec!["no-new-privileges"],
         folders,
-        volumes: wish.volumes.clone(),
+        volumes,
         relabels: wish.machine.selinux_enforces == Some(true),
         port,
         network: wish.network,
@@ -309,11 +320,31 @@ pub fn container(wish: &Wish<'_>) -> Result<Container, RunError> {
     })
 }
 
-/// Checks that the machine has the device nodes that a container opens.
+/// Returns the libraries of a machine that ROCm needs in a container in WSL2, at the paths that AMD
+/// documents (README of ROCm/librocdxg, "Container Launch").
+fn libraries(wsl: &Wsl) -> [Folder; 2] {
+    let library = |host: &str, name: &str| Folder {
+        host: host.to_owned(),
+        container: format!("/usr/lib/{name}"),
+        is_made: false,
+        is_read_only: true,
+    };
+    let dxg = wsl.library.as_deref().unwrap_or("/opt/rocm/lib/librocdxg.so");
+    [library("/usr/lib/wsl/lib/libdxcore.so", "libdxcore.so"), library(dxg, "librocdxg.so")]
+}
+
+/// Checks that the machine has the device nodes that a container opens, and in WSL2 the library.
 ///
 /// # Errors
 /// Fails if one is missing.
 pub fn check_devices(way: GpuWay, machine: &Snapshot) -> Result<(), RunError> {
+    if let Some(wsl) = machine.wsl.as_ref().filter(|_| way == GpuWay::Rocm) {
+        return match (wsl.has_device, &wsl.library) {
+            (false, _) => Err(RunError::NoDevice { node: DXG, way: "ROCm in WSL2" }),
+            (true, None) => Err(RunError::NoLibrary),
+            (true, Some(_)) => Ok(()),
+        };
+    }
     let has = |is_it: fn(&str) -> bool| machine.devices.iter().any(|node| is_it(&node.path));
     let name = match way {
         GpuWay::Rocm => "ROCm",

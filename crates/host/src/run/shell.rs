@@ -41,17 +41,21 @@ fn checks(container: &Container, lines: &mut Vec<String>) {
     if container.devices.is_empty() {
         return;
     }
-    lines.push("for render in /dev/dri/renderD*; do break; done".to_owned());
+    let has_render = container.devices.contains(&"/dev/dri");
+    if has_render {
+        lines.push("for render in /dev/dri/renderD*; do break; done".to_owned());
+    }
     lines.push("need() {".to_owned());
     lines.push(
         "    [ -c \"$1\" ] || { echo \"$1 is missing; build-pipeline doctor shows why\" >&2; exit 3; }"
             .to_owned(),
     );
     lines.push("}".to_owned());
-    if container.is_rocm() {
-        lines.push("need /dev/kfd".to_owned());
+    let nodes = container.devices.iter().filter(|device| **device != "/dev/dri");
+    lines.extend(nodes.map(|device| format!("need {device}")));
+    if has_render {
+        lines.push("need \"$render\"".to_owned());
     }
-    lines.push("need \"$render\"".to_owned());
 }
 
 /// Returns the options of `run`, one per line.

@@ -234,6 +234,45 @@ fn a_missing_node_is_named() {
     assert_eq!(check_devices(GpuWay::Vulkan, &machine::read("no-gpu", render)), Ok(()));
 }
 
+/// AMD documents these flags in the README of ROCm/librocdxg.
+#[test]
+fn in_wsl2_rocm_gets_the_device_and_the_libraries_of_windows() {
+    let (rows, machine) = (rows(), machine::read("strix-halo-wsl2", ""));
+    for (name, engine) in engines() {
+        let rocm = container(&wish("ollama", &rows, &machine, &engine)).unwrap();
+        assert_eq!((&*rocm.devices, &rocm.groups), (&["/dev/dxg"][..], &Groups::None), "{name}");
+        let script = rocm.print(Form::Shell).unwrap();
+        for (form, option) in [
+            (Form::Shell, "--volume /usr/lib/wsl/lib/libdxcore.so:/usr/lib/libdxcore.so:ro"),
+            (Form::Shell, "--volume /opt/rocm/lib/librocdxg.so.1.2.2:/usr/lib/librocdxg.so:ro"),
+            (Form::Shell, "\nneed /dev/dxg\n"),
+            (Form::Compose, "/opt/rocm/lib/librocdxg.so.1.2.2"),
+            (Form::Distrobox, "--volume /opt/rocm/lib/librocdxg.so.1.2.2:/usr/lib/librocdxg.so:ro"),
+        ] {
+            let text = rocm.print(form).unwrap();
+            assert!(text.contains(option), "{name}: {option}: {text}");
+        }
+        for absent in ["/dev/kfd", "render", "group-add"] {
+            assert!(!script.contains(absent), "{name}: {absent}: {script}");
+        }
+        let mut without = wish("ollama", &rows, &machine, &engine);
+        without.has_gpu = false;
+        let without = container(&without).unwrap();
+        assert_eq!((without.devices.len(), without.volumes.len()), (0, 0), "{name}");
+        let vulkan = container(&wish("vulkan", &rows, &machine, &engine)).unwrap();
+        assert_eq!((&*vulkan.devices, vulkan.volumes.len()), (&["/dev/dri"][..], 0), "{name}");
+    }
+    let checked = |changes: &str| {
+        check_devices(GpuWay::Rocm, &machine::read("strix-halo-wsl2", changes))
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(checked(""), Ok(()));
+    let device = "the device node `/dev/dxg` is missing, but ROCm in WSL2 needs it";
+    assert_eq!(checked("-- dev/dxg\n"), Err(device.to_owned()));
+    let library = "librocdxg is not installed, but ROCm in WSL2 needs it";
+    assert_eq!(checked("-- opt/rocm/lib/librocdxg.so.1.2.2\n"), Err(library.to_owned()));
+}
+
 #[test]
 fn an_end_is_judged_by_status_and_output() {
     let rows = rows();
