@@ -3,9 +3,10 @@
 //!
 //! Two findings are about the same defect if a rule reports the same subject twice, or if two rules
 //! say the same of one line. A rule names its subject with `Hit::about`. Otherwise the subject is
-//! the message with the help, or less, as the key `once` of the rule in `versions/lint.toml` says. Its
-//! key `yields-to` names the rules that say the same better. A comment describes the code: if a rule
-//! reports both, the comment is not a defect of its own.
+//! the help with the message, of which only an error keeps the values in backticks, or less, as the
+//! key `once` of the rule in `versions/lint.toml` says. If the messages differ, the finding names the
+//! values of all. The key `yields-to` names the rules that say the same better. A comment describes
+//! the code: if a rule reports both, the comment is not a defect of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,14 +26,21 @@ pub(crate) fn once(mut found: Vec<Finding>, is_comment: impl Fn(usize) -> bool) 
             (Some(Once::File), _) => String::new(),
             (Some(Once::Line | Once::Kind), None) => kind_of(&one.message),
             (_, Some(subject)) => subject.clone(),
-            (_, None) => format!("{}\n{}", one.message, one.help),
+            // Each error keeps its sentence.
+            (_, None) if one.severity == Severity::Error => {
+                format!("{}\n{}", one.message, one.help)
+            }
+            (_, None) => format!("{}\n{}", kind_of(&one.message), one.help),
         };
         subjects.entry((&one.rule.id, about)).or_default().push(one);
     }
     let merged = subjects.into_values().filter_map(|same| {
         let others: BTreeSet<usize> = same.iter().map(|one| one.line).collect();
+        let messages: BTreeSet<(usize, String)> =
+            same.iter().map(|one| (one.line, one.message.clone())).collect();
         // The worst place comes first.
         let mut first = same.into_iter().min_by_key(|one| (one.severity, one.line))?;
+        first.message = with_others(&first.message, &messages);
         first.also = others.into_iter().filter(|line| *line != first.line).collect();
         Some(first)
     });
@@ -70,6 +78,25 @@ fn worst_of_line(found: &mut Vec<Finding>) {
         let first = worst.get(&(one.line, one.rule.id.as_str()));
         first.is_none_or(|(severity, text)| *severity == one.severity && *text == one.message)
     });
+}
+
+/// How many values of other messages a message names.
+const OTHERS: usize = 4;
+
+/// Adds the values in other messages, which have their lines, to a message.
+fn with_others(message: &str, messages: &BTreeSet<(usize, String)>) -> String {
+    let mut others: Vec<&str> = Vec::new();
+    for value in messages.iter().flat_map(|(_, other)| other.split('`').skip(1).step_by(2)) {
+        if !message.contains(&format!("`{value}`")) && !others.contains(&value) {
+            others.push(value);
+        }
+    }
+    let named: Vec<String> = others.iter().take(OTHERS).map(|value| format!("`{value}`")).collect();
+    match others.len().saturating_sub(OTHERS) {
+        _ if named.is_empty() => message.to_owned(),
+        0 => format!("{message} (also {})", named.join(", ")),
+        more => format!("{message} (also {} and {more} more)", named.join(", ")),
+    }
 }
 
 /// Returns a message without the names and addresses in it.

@@ -69,7 +69,7 @@ fn an_interactive_container_may_have_the_options_of_amds_guide() {
         &[
             ("a.sh", &run("-it", " bash"), &[]),
             ("a.sh", &run("-it", ""), &[]),
-            ("a.sh", &run("-d", " python3 serve.py"), &["1 information", "1 information"]),
+            ("a.sh", &run("-d", " python3 serve.py"), &["1 information"]),
         ],
     );
 }
