@@ -138,8 +138,8 @@ impl From<&Diagnoses<'_>> for DiagnoseReport {
         let lines = found.errors.lines.iter().map(Line::from).collect();
         let errors = StatedErrors { count: found.errors.count, lines };
         let assessment = found.assessment.as_ref().map(Assessment::from);
-        let (lines, bytes) = (found.lines, found.bytes);
-        Self { schema: 1, lines, bytes, failures, possible, errors, assessment }
+        let Diagnoses { lines: count, bytes, .. } = *found;
+        Self { schema: 1, lines: count, bytes, failures, possible, errors, assessment }
     }
 }
 

@@ -122,6 +122,8 @@ pub(super) struct Assessor {
 
 /// What is known about a log before it is assessed.
 pub(super) trait Known {
+    /// Returns whether the log shows a known failure, without a certain cause.
+    fn has_failure(&self) -> bool;
     /// Returns whether a line only mentions a failure, or states a harmless one.
     fn is_excluded(&self, line: &[u8]) -> bool;
     /// Returns whether a line states a failure that only follows from another one.
@@ -204,20 +206,25 @@ impl<'t> Log<'t> {
 }
 
 impl Assessor {
-    /// Returns what the log shows. `is_excluded` returns whether a line only mentions a failure or
-    /// follows from another one, and `fit` a text in the form that fits the log, if it does.
+    /// Returns what the log shows. If it shows a known failure, an assessment must say more than that
+    /// something failed.
     pub(super) fn assess(&self, text: &[u8], known: &impl Known) -> Option<Assessment<'_>> {
         let log = Log::new(text);
         let matches = self.matches(&log);
         let found = self.deciding(&log, &matches, known)?;
         let kind = &self.kinds[found.kind];
         let more = first_with(&matches, found);
-        let lines_near = candidates(&log, found.line, more, !kind.advice.is_empty());
-        let near = self.nearest(&matches, found.line, &lines_near);
+        let lines_of_interest = candidates(&log, found.line, more, !kind.advice.is_empty());
+        let near = self.nearest(&matches, found.line, &lines_of_interest);
+        let adds = kind.strength == Strength::Reason
+            || kind.strength == Strength::Cause && !near.is_empty();
+        if known.has_failure() && !adds {
+            return None;
+        }
         let program = self.program(&matches);
         let component = near.first().map(|(_, index)| *index).or(program);
         let captures = self.expressions[found.expression].captures(log.line(found.line));
-        let filled = |text: &String| filled(text, captures.as_ref());
+        let filled = |one: &String| filled(one, captures.as_ref());
         let advice = |one: Advice| {
             let of = |index: usize| self.components[index].advice.get(&one);
             let mut all: Vec<String> =
@@ -292,8 +299,9 @@ impl Assessor {
             may_be && is_last && !is_mild(line) && !known.is_excluded(line)
         };
         let order = |one: &&Found| {
-            let is_cause = !known.is_follow_up(log.line(one.line));
-            let strength = Some(self.kinds[one.kind].strength).filter(|_| is_cause);
+            let strength = self.kinds[one.kind].strength;
+            let is_cause = strength >= Strength::Cause || !known.is_follow_up(log.line(one.line));
+            let strength = Some(strength).filter(|_| is_cause);
             (strength, std::cmp::Reverse(one.line), one.length)
         };
         matches.kinds.iter().filter(counts).max_by_key(order).copied()
@@ -340,7 +348,7 @@ impl Component {
         let is_for = |gpu: &String| self.gpus.iter().any(|one| gpu.starts_with(one.as_str()));
         if !self.gpus.is_empty() && !gpus.is_empty() && !gpus.iter().any(is_for) {
             let names = gpus.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
-            place.push_str(&format!("; it is not for {names}, which this log names"));
+            place = format!("{place}; it is not for {names}, which this log names");
         }
         place
     }
@@ -348,9 +356,9 @@ impl Component {
 
 /// Returns a text with what the line that decides says in each `{name}`. Returns `None` if the line
 /// does not say it.
-fn filled(text: &String, captures: Option<&Captures<'_>>) -> Option<String> {
+fn filled(text: &str, captures: Option<&Captures<'_>>) -> Option<String> {
     let mut filled = String::new();
-    let mut rest = text.as_str();
+    let mut rest = text;
     while let Some((before, name, after)) = placeholder(rest) {
         let value = captures.and_then(|all| all.name(name))?;
         filled.push_str(before);

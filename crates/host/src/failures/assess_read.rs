@@ -85,15 +85,16 @@ fn read_kind(
     let advice = table.texts(report, "advice", "instead", advice);
     let about = about(report, &table, subjects);
     let (signs, what) = (signs?, what?);
-    let lacks = |name: &str| {
-        let group = format!("(?P<{name}>");
-        signs.iter().any(|sign| !sign.text().contains(&group))
+    let lacks = |group: &str| {
+        let start = format!("(?P<{group}>");
+        signs.iter().any(|sign| !sign.text().contains(&start))
     };
     let mut rest = what.as_str();
-    while let Some((_, name, after)) = placeholder(rest) {
-        if lacks(name) {
-            let message = format!("a pattern of {} has no group `{name}`", table.place());
-            let help = format!("write `(?P<{name}>…)` in each pattern, or leave `{{{name}}}` out");
+    while let Some((_, group, after)) = placeholder(rest) {
+        if lacks(group) {
+            let message = format!("a pattern of {} has no group `{group}`", table.place());
+            let help =
+                format!("write `(?P<{group}>…)` in each pattern, or leave `{{{group}}}` out");
             return Err(report.add(&table.span(), wrong(message, help)));
         }
         rest = after;

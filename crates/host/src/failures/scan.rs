@@ -114,6 +114,10 @@ struct KnownOf<'f> {
 }
 
 impl Known for KnownOf<'_> {
+    fn has_failure(&self) -> bool {
+        self.found.iter().any(|one| !one.failure.is_harmless)
+    }
+
     fn is_excluded(&self, line: &[u8]) -> bool {
         let Failures { mentions, patterns, .. } = self.failures;
         let harmless = self.found.iter().filter(|one| one.failure.is_harmless);
