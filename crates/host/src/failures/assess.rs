@@ -227,12 +227,13 @@ impl Assessor {
         let filled = |one: &String| filled(one, captures.as_ref());
         let advice = |one: Advice| {
             let of = |index: usize| self.components[index].advice.get(&one);
-            let mut all: Vec<String> =
-                near.iter().filter_map(|(_, index)| of(*index)).flatten().cloned().collect();
-            if all.is_empty() {
-                all.extend(program.and_then(of).into_iter().flatten().cloned());
-            }
-            all
+            let near = near.iter().map(|(_, index)| *index);
+            let failed: Vec<usize> = near.filter(|index| of(*index).is_some()).collect();
+            // What only calls the part that failed is used by the program.
+            let is_called = failed.iter().all(|index| self.components[*index].is_caller);
+            let used = program.filter(|index| is_called && !failed.contains(index));
+            let all = used.into_iter().chain(failed).filter_map(of).flatten();
+            all.cloned().collect::<Vec<String>>()
         };
         let (learn, rest): (Vec<_>, Vec<_>) =
             kind.advice.iter().partition(|one| **one == Advice::More);

@@ -66,7 +66,7 @@ fn the_component_that_failed_is_named() {
             "needs no bitsandbytes",
         ),
         (
-            "ck/block_fmha.hpp:1:2: error: not a constant expression\n\
+            "ck_tile/block.hpp:1:2: error: not a constant expression\n\
              1 error generated when compiling for gfx1100.\n",
             "gpu-code-not-compiled",
             "composable-kernel",
@@ -75,7 +75,7 @@ fn the_component_that_failed_is_named() {
         (
             "torch.OutOfMemoryError: HIP out of memory.\n  File \"/app/ComfyUI/main.py\", line 1\n",
             "gpu-memory-full",
-            "comfyui",
+            "pytorch",
             "--lowvram",
         ),
     ] {
