@@ -237,10 +237,16 @@ impl Assessor {
         };
         let (learn, rest): (Vec<_>, Vec<_>) =
             kind.advice.iter().partition(|one| **one == Advice::More);
-        let own = kind.fix.iter().filter_map(filled);
-        let fix = own.chain(rest.into_iter().flat_map(&advice));
+        let mut own: Vec<String> = kind.fix.iter().filter_map(filled).collect();
+        let mut fix: Vec<String> = rest.into_iter().flat_map(&advice).collect();
         let component = component.map(|index| &self.components[index]);
         let gpus = gpus(&log);
+        // A general kind of failure has only general advice.
+        let is_other_gpu = component.is_some_and(|one| !one.is_for(&gpus));
+        if kind.strength >= Strength::Cause && !is_other_gpu {
+            std::mem::swap(&mut own, &mut fix);
+        }
+        fix.extend(own);
         let place = component.map(|one| one.place(&gpus)).or_else(|| package(&log, found.line));
         Some(Assessment {
             kind: &kind.name,
@@ -248,7 +254,7 @@ impl Assessor {
             what: filled(&kind.what).unwrap_or_else(|| kind.what.clone()),
             place,
             lines: lines(&log, found, near.first().map(|(line, _)| *line), more),
-            fix: fix.filter_map(|one| known.fitting(&one)).collect(),
+            fix: fix.iter().filter_map(|one| known.fitting(one)).collect(),
             more: learn
                 .into_iter()
                 .flat_map(&advice)
@@ -343,13 +349,19 @@ impl Assessor {
 }
 
 impl Component {
+    /// Returns whether it is for one of these GPUs, or the log names none.
+    fn is_for(&self, gpus: &[String]) -> bool {
+        let fits = |gpu: &String| self.gpus.iter().any(|one| gpu.starts_with(one.as_str()));
+        self.gpus.is_empty() || gpus.is_empty() || gpus.iter().any(fits)
+    }
+
     /// Returns what it is, and whether the log names a GPU that it is not for.
     fn place(&self, gpus: &[String]) -> String {
         let mut place = format!("{}: {}", self.title, self.what);
-        let is_for = |gpu: &String| self.gpus.iter().any(|one| gpu.starts_with(one.as_str()));
-        if !self.gpus.is_empty() && !gpus.is_empty() && !gpus.iter().any(is_for) {
+        if !self.is_for(gpus) {
             let names = gpus.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
-            place = format!("{place}; it is not for {names}, which this log names");
+            place =
+                format!("{place}; this log names {names}, which its documentation does not list");
         }
         place
     }
