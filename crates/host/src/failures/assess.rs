@@ -247,7 +247,11 @@ impl Assessor {
             std::mem::swap(&mut own, &mut fix);
         }
         fix.extend(own);
-        let place = component.map(|one| one.place(&gpus)).or_else(|| package(&log, found.line));
+        let is_certain = near.first().is_some_and(|(line, _)| {
+            *line == found.line || Some(*line) == more || is_frame(log.line(*line))
+        });
+        let place = component.map(|one| one.place(&gpus, is_certain));
+        let place = place.or_else(|| package(&log, found.line));
         Some(Assessment {
             kind: &kind.name,
             component: component.map(|one| one.name.as_str()),
@@ -355,9 +359,11 @@ impl Component {
         self.gpus.is_empty() || gpus.is_empty() || gpus.iter().any(fits)
     }
 
-    /// Returns what it is, and whether the log names a GPU that it is not for.
-    fn place(&self, gpus: &[String]) -> String {
-        let mut place = format!("{}: {}", self.title, self.what);
+    /// Returns what it is, and whether the log names a GPU that it is not for. `is_certain` is
+    /// whether the line that decides, or a frame of its trace, names it.
+    fn place(&self, gpus: &[String], is_certain: bool) -> String {
+        let near = if is_certain { "" } else { "perhaps " };
+        let mut place = format!("{near}{}: {}", self.title, self.what);
         if !self.is_for(gpus) {
             let names = gpus.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
             place =
