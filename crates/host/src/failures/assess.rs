@@ -2,9 +2,9 @@
 //!
 //! A row of `[kind.*]` is a kind of failure, such as a missing library; a row of `[component.*]` is
 //! software or hardware that can fail. The line that decides is the first one of the most telling
-//! kind; after it, no line shows that the program works. The component is the one that this line names, or the stack frame or line nearest to it.
-//! The answer joins both rows. It is an assessment: it says what the lines say, and no cause that
-//! they do not name.
+//! kind; after it, no line shows that the program works. The component is the one that this line
+//! names, or the stack frame or line nearest to it. The answer joins both rows. It is an assessment:
+//! it says what the lines say, and no cause that they do not name.
 
 use std::collections::BTreeMap;
 
@@ -170,6 +170,8 @@ struct Found {
     line: usize,
     kind: usize,
     expression: usize,
+    /// Where the match starts in the line.
+    start: usize,
     /// The number of bytes of the match.
     length: usize,
 }
@@ -284,8 +286,9 @@ impl Assessor {
                 for meaning in &self.meanings[*expression] {
                     match *meaning {
                         Meaning::Kind(kind) => {
-                            let (expression, length) = (*expression, place.len());
-                            found.kinds.push(Found { line, kind, expression, length });
+                            let (expression, start) = (*expression, place.start());
+                            let length = place.len();
+                            found.kinds.push(Found { line, kind, expression, start, length });
                         }
                         Meaning::With(kind) => found.with.push((line, kind)),
                         Meaning::GoesOn => found.goes_on = found.goes_on.max(Some(line)),
@@ -482,16 +485,43 @@ fn lines(
         [Some(found.line), component, more, next].into_iter().flatten().collect();
     shown.sort_unstable();
     shown.dedup();
-    let line =
-        |index: usize| LogLine { number: index as u64 + 1, text: shown_part(log.line(index)) };
+    let line = |index: usize| {
+        let at = if index == found.line { found.start } else { 0 };
+        LogLine { number: index as u64 + 1, text: shown_part(log.line(index), at) }
+    };
     shown.into_iter().take(SHOWN_LINES).map(line).collect()
 }
 
-/// Returns the beginning of a line, cut at a space.
-fn shown_part(line: &[u8]) -> String {
+/// Returns a line; of a long one, the part around `at`, cut at spaces.
+fn shown_part(line: &[u8], at: usize) -> String {
+    let from = at.saturating_sub(SHOWN / 4);
+    let (line, before) = match memchr::memchr(b' ', &line[from..at]) {
+        Some(space) if from > 0 && line.len() > SHOWN => (&line[from + space..], "…"),
+        _ if from > 0 && line.len() > SHOWN => (&line[at..], "…"),
+        _ => (line, ""),
+    };
     if line.len() <= SHOWN {
-        return String::from_utf8_lossy(line.trim_ascii()).into_owned();
+        return format!("{before}{}", String::from_utf8_lossy(line.trim_ascii()));
     }
-    let cut = memchr::memrchr(b' ', &line[..SHOWN]).filter(|at| *at > SHOWN / 2).unwrap_or(SHOWN);
-    format!("{}…", String::from_utf8_lossy(line[..cut].trim_ascii()))
+    let cut = memchr::memrchr(b' ', &line[..SHOWN]).filter(|end| *end > SHOWN / 2);
+    let shown = line[..cut.unwrap_or(SHOWN)].trim_ascii();
+    format!("{before}{}…", String::from_utf8_lossy(shown))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_part_of_a_long_line_that_decides_is_shown() {
+        assert_eq!(shown_part(b" short /a/b ", 3), "short /a/b");
+        let long = format!("{} here: /a/long/path {}", "word ".repeat(200), "more ".repeat(200));
+        let shown = shown_part(long.as_bytes(), long.find("here").unwrap_or_default());
+        assert!(shown.contains("here: /a/long/path more") && shown.len() <= SHOWN + 6, "{shown}");
+        assert!(shown.starts_with("…word") && shown.ends_with("more…"), "{shown}");
+        let shown = shown_part(long.as_bytes(), 0);
+        assert!(shown.starts_with("word word") && shown.ends_with("word…"), "{shown}");
+        let one = "x".repeat(900);
+        assert_eq!(shown_part(one.as_bytes(), 500).chars().count(), SHOWN + 1);
+    }
 }
