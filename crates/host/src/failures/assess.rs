@@ -519,8 +519,8 @@ mod tests {
         let shown = shown_part(long.as_bytes(), long.find("here").unwrap_or_default());
         assert!(shown.contains("here: /a/long/path more") && shown.len() <= SHOWN + 6, "{shown}");
         assert!(shown.starts_with("…word") && shown.ends_with("more…"), "{shown}");
-        let shown = shown_part(long.as_bytes(), 0);
-        assert!(shown.starts_with("word word") && shown.ends_with("word…"), "{shown}");
+        let first = shown_part(long.as_bytes(), 0);
+        assert!(first.starts_with("word word") && first.ends_with("word…"), "{first}");
         let one = "x".repeat(900);
         assert_eq!(shown_part(one.as_bytes(), 500).chars().count(), SHOWN + 1);
     }
