@@ -104,7 +104,6 @@ fn a_log_of_a_program_that_works_or_of_another_gpu_is_not_assessed() {
         "",
         "all is well\n",
         "WARNING: ModuleNotFoundError: No module named 'xformers'\n",
-        "ERROR example: no\nINFO:     Application startup complete.\n",
         "[    0.316575] ACPI: platform does not support [SHPCHotplug LTR]\n",
         "CUDA runtime version: Could not collect\nMIOpen runtime version: 3.3.0\n",
         "NVIDIA GeForce RTX 4090\nRuntimeError: CUDA error: no kernel image is available\n",
@@ -113,6 +112,12 @@ fn a_log_of_a_program_that_works_or_of_another_gpu_is_not_assessed() {
     ] {
         assert_eq!(assessed(&failures, log), None, "{log}");
     }
+    // What a program says before it works did not stop it.
+    let failed = "ModuleNotFoundError: No module named 'example'\n";
+    assert!(assessed(&failures, failed).is_some());
+    let works = format!("{failed}INFO:     Application startup complete.\n");
+    assert_eq!(assessed(&failures, &works), None);
+    assert!(assessed(&failures, &format!("{works}{failed}")).is_some());
     // What has nothing to do with the GPU is said on each machine.
     let found = assessed(&failures, "NVIDIA GeForce RTX 4090\nNo space left on device\n");
     assert_eq!(found.unwrap().kind, "disk-full");
