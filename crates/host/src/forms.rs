@@ -178,6 +178,34 @@ pub const FAILURES: Form = Form::of(
             "follow-ups = ['failed to solve:']",
         ),
         Key::optional("failure", Kind::TableByName(&FAILURE), "The failures.", "none", ""),
+        Key::optional(
+            "mild",
+            Kind::Texts,
+            "Patterns of lines that say that they state no failure, such as warnings. No assessment uses them.",
+            "none",
+            "mild = ['^WARNING: ']",
+        ),
+        Key::optional(
+            "goes-on",
+            Kind::Texts,
+            "Patterns of lines that show that the program works. An assessment uses only lines after the last of them.",
+            "none",
+            "goes-on = ['Application startup complete']",
+        ),
+        Key::optional(
+            "kind",
+            Kind::TableByName(&FAILURE_KIND),
+            "Kinds of failures. If a log shows no known failure, or only unclear ones, the assessment says which kind it shows, and which component failed.",
+            "none",
+            "",
+        ),
+        Key::optional(
+            "component",
+            Kind::TableByName(&COMPONENT),
+            "Software and hardware that can fail.",
+            "none",
+            "",
+        ),
     ]],
 );
 
@@ -316,5 +344,131 @@ pub const FAILURE: Form = Form::of(
         ),
         Key::required("evidence", Kind::Text, "The source.", "evidence = \"ROCm/TheRock#5763\""),
         CHECKED,
+    ]],
+);
+
+/// A kind of failure.
+pub const FAILURE_KIND: Form = Form::of(
+    "A kind of failure, such as a missing library. Of the lines that match, the first one of the strongest kind decides.",
+    &[&[
+        Key::required(
+            "signs",
+            Kind::Texts,
+            "Patterns, one of which must match. A named group is what `{name}` in the texts stands for.",
+            "signs = ['undefined symbol: (?P<name>[A-Za-z_0-9]+)']",
+        ),
+        Key::optional(
+            "with",
+            Kind::Texts,
+            "Patterns of a line that is shown too: the one nearest to the line that decides.",
+            "none",
+            "with = ['generated when compiling for']",
+        ),
+        Key::optional(
+            "strength",
+            Kind::OneOf(&["reason", "cause", "error", "general", "end"]),
+            "How much it tells: exactly what is wrong (`reason`), what failed (`cause`), where (`error`), that something failed (`general`), or only how a program ended (`end`).",
+            "`cause`",
+            "strength = \"end\"",
+        ),
+        Key::required(
+            "what",
+            Kind::Text,
+            "What the line says.",
+            "what = \"a library lacks the symbol `{name}`\"",
+        ),
+        Key::optional(
+            "fix",
+            Kind::Texts,
+            "What to do. A line with a `{name}` that the log does not say is left out.",
+            "none",
+            "fix = [\"install the release that the program was built for\"]",
+        ),
+        Key::optional(
+            "advice",
+            Kind::SomeOf(&["instead", "memory", "install", "more"]),
+            "The texts of the component that are said too.",
+            "none",
+            "advice = [\"instead\"]",
+        ),
+        Key::optional(
+            "about",
+            Kind::Text,
+            "The name of an `[about.NAME]` table. The kind is not for logs that show `against` and no sign of that subject.",
+            "any",
+            "about = \"rocm\"",
+        ),
+    ]],
+);
+
+/// A component.
+pub const COMPONENT: Form = Form::of(
+    "Software or hardware that can fail. The assessment names the component of the line that decides or, if it names none, of the frame of the trace or the line nearest to it.",
+    &[&[
+        Key::required(
+            "signs",
+            Kind::Texts,
+            "Patterns of lines that name it.",
+            "signs = ['/aiter/']",
+        ),
+        Key::required("title", Kind::Text, "Its name.", "title = \"AITER\""),
+        Key::required("what", Kind::Text, "What it is.", "what = \"AMD's kernels for AI models\""),
+        Key::optional(
+            "gpus",
+            Kind::Texts,
+            "The beginnings of the names of the only GPUs that it is for. The assessment says if a log names only others.",
+            "all",
+            "gpus = [\"gfx942\"]",
+        ),
+        Key::optional(
+            "instead",
+            Kind::Texts,
+            "How to turn it off, or what to use instead.",
+            "none",
+            "instead = [\"`VLLM_ROCM_USE_AITER=0` turns it off\"]",
+        ),
+        Key::optional(
+            "memory",
+            Kind::Texts,
+            "How it needs less memory.",
+            "none",
+            "memory = [\"a smaller context: `-c 8192`\"]",
+        ),
+        Key::optional(
+            "install",
+            Kind::Texts,
+            "How to install it.",
+            "none",
+            "install = [\"`pip install aiter`\"]",
+        ),
+        Key::optional(
+            "more",
+            Kind::Texts,
+            "How to learn more.",
+            "none",
+            "more = [\"start it with `AMD_LOG_LEVEL=3`\"]",
+        ),
+        Key::optional(
+            "report",
+            Kind::Text,
+            "Where to report failures.",
+            "none",
+            "report = \"https://github.com/ROCm/aiter/issues\"",
+        ),
+        Key::required("evidence", Kind::Text, "The source.", "evidence = \"ROCm/aiter\""),
+        Key::optional(
+            "caller",
+            Kind::Flag,
+            "Whether it usually only calls what fails. Another component near the line comes first.",
+            "`false`",
+            "caller = true",
+        ),
+        Key::optional(
+            "program",
+            Kind::Flag,
+            "Whether people start it. It is named if no other component is near the line, and its advice is used for what the component says nothing about.",
+            "`false`",
+            "program = true",
+        ),
     ]],
 );

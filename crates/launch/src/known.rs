@@ -1,6 +1,6 @@
 //! The known failures that a log shows, as JSON and as text.
 
-use host::failures::{Diagnoses, Diagnosis, LogLine};
+use host::failures::{self, Diagnoses, Diagnosis, LogLine};
 use schemars::JsonSchema;
 use serde::Serialize;
 use text::{Page, counted};
@@ -22,6 +22,32 @@ pub struct DiagnoseReport {
     /// What the log states as errors, if it shows no failure, or only harmless ones; and what it
     /// states before failures without a certain cause, which are often only its consequence.
     errors: StatedErrors,
+    /// Which part failed, and how, as far as the lines of the log say it. It is no known failure.
+    /// Only if the log shows no failure with a certain cause.
+    assessment: Option<Assessment>,
+}
+
+/// Which part failed, and how. Nobody has confirmed the cause.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Assessment {
+    /// The name of the kind of failure.
+    pub kind: String,
+    /// The name of the component that failed, if the log names one.
+    pub component: Option<String>,
+    /// What happened.
+    pub what: String,
+    /// What the component is.
+    pub place: Option<String>,
+    /// The lines that show it.
+    pub lines: Vec<Line>,
+    /// What to do, most promising first.
+    pub fix: Vec<String>,
+    /// How to learn more.
+    pub more: Vec<String>,
+    /// Where to report it.
+    pub report: Option<String>,
+    /// The source of what is said about the component.
+    pub evidence: Option<String>,
 }
 
 /// The lines in which a log states an error.
@@ -88,13 +114,32 @@ impl From<&Diagnosis<'_>> for Known {
     }
 }
 
+impl From<&failures::Assessment<'_>> for Assessment {
+    fn from(assessment: &failures::Assessment<'_>) -> Self {
+        let failures::Assessment { kind, component, what, place, lines, .. } = assessment;
+        Self {
+            kind: (*kind).to_owned(),
+            component: component.map(str::to_owned),
+            what: what.clone(),
+            place: place.clone(),
+            lines: lines.iter().map(Line::from).collect(),
+            fix: assessment.fix.clone(),
+            more: assessment.more.clone(),
+            report: assessment.report.map(str::to_owned),
+            evidence: assessment.evidence.map(str::to_owned),
+        }
+    }
+}
+
 impl From<&Diagnoses<'_>> for DiagnoseReport {
     fn from(found: &Diagnoses<'_>) -> Self {
         let failures = found.found.iter().map(Known::from).collect();
         let possible = found.possible.iter().map(Known::from).collect();
         let lines = found.errors.lines.iter().map(Line::from).collect();
         let errors = StatedErrors { count: found.errors.count, lines };
-        Self { schema: 1, lines: found.lines, bytes: found.bytes, failures, possible, errors }
+        let assessment = found.assessment.as_ref().map(Assessment::from);
+        let Diagnoses { lines: count, bytes, .. } = *found;
+        Self { schema: 1, lines: count, bytes, failures, possible, errors, assessment }
     }
 }
 
@@ -117,6 +162,31 @@ impl Known {
         page.line(format_args!("  known   {known}"));
         let read = checked.as_ref().map_or_else(String::new, |day| format!(" ({day})"));
         page.line(format_args!("  source  {evidence}{read}\n"));
+    }
+}
+
+impl Assessment {
+    /// Adds it to a page.
+    fn add_to(&self, page: &mut Page) {
+        page.line(format_args!("assessment (not a known failure, check it): {}", self.what));
+        if let Some(place) = &self.place {
+            page.line(format_args!("  where   {place}"));
+        }
+        for line in &self.lines {
+            page.line(format_args!("  line {}: {}", line.number, line.text));
+        }
+        for (head, all) in [("try", &self.fix), ("learn", &self.more)] {
+            for (index, one) in all.iter().enumerate() {
+                let head = if index == 0 { head } else { "" };
+                page.line(format_args!("  {head:7} {one}"));
+            }
+        }
+        if let Some(report) = &self.report {
+            page.line(format_args!("  report  {report}"));
+        }
+        if let Some(evidence) = &self.evidence {
+            page.line(format_args!("  source  {evidence}"));
+        }
     }
 }
 
@@ -144,6 +214,10 @@ impl DiagnoseReport {
         }
         for line in &self.errors.lines {
             page.line(format_args!("  line {}: {}", line.number, line.text));
+        }
+        if let Some(assessment) = &self.assessment {
+            page.line(format_args!(""));
+            assessment.add_to(&mut page);
         }
         page
     }

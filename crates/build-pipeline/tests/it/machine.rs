@@ -427,6 +427,17 @@ fn logs_are_read_from_files_and_from_standard_input() {
     project.run("diagnose unknown.log").expect(0).prints("no known failure in 4 lines").prints(
         "2 lines state errors:\n  line 2: ValueError: no\n  line 4: RuntimeError: see above",
     );
+    // What failed is told, but it is no known failure.
+    project.write("library.log", "ImportError: libexample.so.5: cannot open shared object file\n");
+    project
+        .run("diagnose library.log")
+        .expect(0)
+        .prints("no known failure in 1 line")
+        .prints("assessment (not a known failure, check it): the library `libexample.so.5` was ")
+        .prints("  line 1: ImportError: libexample.so.5: ");
+    let told = json(&project.run("diagnose library.log --format json").expect(0));
+    assert_eq!(told["assessment"]["kind"], "shared-library-missing");
+    assert_eq!(told["assessment"]["lines"][0]["number"], 1);
     // An excerpt that names no GPU: a known failure only if the GPU is AMD's.
     let excerpt = "    torch._C._cuda_init()\nRuntimeError: No CUDA GPUs are available\n";
     project.write("excerpt.log", excerpt);

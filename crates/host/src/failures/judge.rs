@@ -31,7 +31,7 @@ const DETAILS_WITHIN: u64 = 200;
 
 /// The state of a subject.
 #[derive(Debug, Clone, Default)]
-struct Seen {
+pub(super) struct Seen {
     /// The last line with a sign.
     sign: Option<u64>,
     /// Whether a pattern of `against` matched.
@@ -241,12 +241,12 @@ impl<'f> Judge<'f> {
             let is_unclear = failed.clone().all(|one| one.failure.is_unclear);
             let first = failed.flat_map(|one| &one.lines).map(|line| line.number).min();
             let errors = errors.before(first.filter(|_| is_unclear).unwrap_or_default());
-            return Verdict { found, possible: Vec::new(), errors };
+            return Verdict { found, possible: Vec::new(), errors, subjects };
         }
         let mut possible = causes(possible);
         possible.iter_mut().for_each(add_details);
         let errors = if errors.lines.is_empty() { follow_ups } else { errors };
-        Verdict { found, possible, errors }
+        Verdict { found, possible, errors, subjects }
     }
 }
 
@@ -260,6 +260,8 @@ pub(super) struct Verdict<'f> {
     /// What the log states, if it shows no failure, or only harmless ones; and what it states before
     /// failures without a certain cause.
     pub(super) errors: StatedErrors,
+    /// The state of the subjects.
+    pub(super) subjects: Vec<Seen>,
 }
 
 /// Returns the failures that are no consequence of another one, in order of their first line.
@@ -289,19 +291,7 @@ impl StatedErrors {
 
 /// Returns the cause and the advice of a failure, without what is only for other logs.
 fn told(failure: &Failure, subjects: &[Subject], seen: &[Seen]) -> (String, Vec<String>) {
-    let fit = |text: &String| {
-        let all = subjects.iter().zip(seen).filter(|(subject, _)| subject.is_for(text));
-        let mut fitting = text.clone();
-        for (subject, state) in all {
-            if !state.may_be(subject) {
-                return None;
-            }
-            if state.is_open(subject) {
-                fitting = subject.unsure_of(text).unwrap_or(fitting);
-            }
-        }
-        Some(fitting)
-    };
+    let fit = |text: &String| fitting(text, subjects, seen);
     let mut cause = failure.cause.clone();
     for reason in &failure.reasons {
         let Some(fitting) = fit(reason) else { continue };
@@ -311,6 +301,21 @@ fn told(failure: &Failure, subjects: &[Subject], seen: &[Seen]) -> (String, Vec<
     let fix: Vec<String> = failure.fix.iter().filter_map(fit).collect();
     // Advice for another kind of log is better than none.
     (cause, if fix.is_empty() { failure.fix.clone() } else { fix })
+}
+
+/// Returns a reason or advice in the form that fits the log, or `None` if it is for other logs.
+pub(super) fn fitting(text: &str, subjects: &[Subject], seen: &[Seen]) -> Option<String> {
+    let all = subjects.iter().zip(seen).filter(|(subject, _)| subject.is_for(text));
+    let mut fitting = text.to_owned();
+    for (subject, state) in all {
+        if !state.may_be(subject) {
+            return None;
+        }
+        if state.is_open(subject) {
+            fitting = subject.unsure_of(text).unwrap_or(fitting);
+        }
+    }
+    Some(fitting)
 }
 
 /// Returns a text with a capital letter at its start.
@@ -336,7 +341,7 @@ impl Subject {
 impl Seen {
     /// Returns whether the log may come from the subject: a sign matched, or the subject has
     /// patterns for other logs, and none of them matched.
-    fn may_be(&self, subject: &Subject) -> bool {
+    pub(super) fn may_be(&self, subject: &Subject) -> bool {
         self.sign.is_some() || self.is_open(subject)
     }
 

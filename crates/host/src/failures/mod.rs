@@ -8,9 +8,12 @@
 //! evidence, and a failure without a certain cause is reported only if no other one explains it.
 //! If nothing in a log names a GPU, failures of AMD GPUs are only possible. `wrapped` joins the
 //! lines of a log that a terminal wrapped, if its single lines show no failure.
-//! `read` reads the catalogue. Nothing is guessed: if a log shows no known failure, only the lines
-//! that themselves state an error are shown.
+//! `read` and `assess_read` read the catalogue. If a log shows no known failure, the lines that
+//! themselves state an error are shown, and `assess` says which part failed and how, as far as the
+//! lines say it.
 
+mod assess;
+mod assess_read;
 mod judge;
 mod read;
 mod scan;
@@ -21,10 +24,13 @@ mod wrapped;
 use std::sync::OnceLock;
 
 use pins::Known;
-use regex::bytes::{Regex, RegexBuilder};
+use regex::bytes::{Captures, Regex, RegexBuilder};
 
 use self::texts::Texts;
 
+use self::assess::Assessor;
+
+pub use assess::Assessment;
 pub use read::{parse_failures, parse_failures_over};
 
 /// One known failure.
@@ -133,6 +139,10 @@ impl Expression {
         self.regex().is_some_and(|regex| regex.is_match(line))
     }
 
+    fn captures<'l>(&self, line: &'l [u8]) -> Option<Captures<'l>> {
+        self.regex().and_then(|regex| regex.captures(line))
+    }
+
     fn regex(&self) -> Option<&Regex> {
         let compile = || {
             // The reader has limited the size.
@@ -157,6 +167,8 @@ pub struct Failures {
     mentions: Option<Expression>,
     /// What a line contains that states an error that only follows from another one.
     follow_ups: Option<Expression>,
+    /// What tells who failed, and how.
+    assessor: Assessor,
 }
 
 /// A known failure that a log shows.
@@ -206,6 +218,9 @@ pub struct Diagnoses<'a> {
     /// What the log states, if it shows no failure, or only harmless ones; and what it states before
     /// failures without a certain cause, which are often only its consequence.
     pub errors: StatedErrors,
+    /// Which part failed, and how, if the log shows no failure, or only harmless ones or those
+    /// without a certain cause.
+    pub assessment: Option<Assessment<'a>>,
     /// The number of lines.
     pub lines: u64,
     /// The number of bytes.
@@ -223,5 +238,11 @@ impl Diagnoses<'_> {
     /// Returns whether the log shows a failure that is not harmless.
     pub fn has_failure(&self) -> bool {
         self.found.iter().any(|one| !one.failure.is_harmless)
+    }
+
+    /// Returns whether the log shows, or may show, a failure with a certain cause.
+    fn is_certain(&self) -> bool {
+        let is_certain = |one: &Diagnosis<'_>| !one.failure.is_harmless && !one.failure.is_unclear;
+        !self.possible.is_empty() || self.found.iter().any(is_certain)
     }
 }

@@ -12,6 +12,8 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 
 use crate::forms;
 
+use super::assess::Assessor;
+use super::assess_read::AssessRows;
 use super::texts::{LOOKED_UP, Texts};
 use super::{Expression, Failure, Failures, Pattern, Proof, Subject, Use};
 
@@ -48,9 +50,9 @@ pub fn parse_failures_over(
     let mentions = one_of(&rows.mentions);
     let follow_ups = one_of(&rows.follow_ups);
     let errors = rows.errors.clone();
-    let (subjects, all) = rows.in_order();
+    let (subjects, all, assessor) = rows.in_order();
     let (texts, patterns_of, patterns) = patterns.compile(&subjects, &all, &errors);
-    Ok(Failures { all, subjects, patterns, texts, patterns_of, mentions, follow_ups })
+    Ok(Failures { all, subjects, patterns, texts, patterns_of, mentions, follow_ups, assessor })
 }
 
 /// The rows of a catalogue, by name. The subject of a failure is an index into `subjects`.
@@ -62,6 +64,7 @@ struct Rows {
     follow_ups: Vec<String>,
     /// The patterns of lines that state an error, as indexes.
     errors: Vec<usize>,
+    assessed: AssessRows,
 }
 
 impl Rows {
@@ -92,6 +95,7 @@ impl Rows {
                 read_failure(report, entry, &names, patterns)
             });
             is_read?;
+            rows.assessed.read(&mut report, &root, &names)?;
             rows.mentions.extend(mentions?);
             rows.errors.extend(patterns.add(errors?));
             rows.follow_ups.extend(follow_ups?);
@@ -125,14 +129,14 @@ impl Rows {
         }
     }
 
-    fn in_order(self) -> (Vec<Subject>, Vec<Failure>) {
+    fn in_order(self) -> (Vec<Subject>, Vec<Failure>, Assessor) {
         let subjects = self.subjects.into_iter().map(|(_, subject)| subject).collect();
-        (subjects, self.failures.into_values().collect())
+        (subjects, self.failures.into_values().collect(), self.assessed.compile())
     }
 }
 
 /// Reads all tables `[kind.name]`.
-fn tables<T>(
+pub(super) fn tables<T>(
     report: &mut Report<'_>,
     root: &Table<'_>,
     kind: &str,
@@ -146,14 +150,14 @@ fn tables<T>(
 
 /// All patterns of the file, each once, with their fixed texts.
 #[derive(Debug, Default)]
-struct Patterns {
+pub(super) struct Patterns {
     all: Vec<Checked>,
     known: BTreeMap<String, usize>,
 }
 
 /// A pattern that was checked.
 #[derive(Debug, Clone)]
-struct Checked {
+pub(super) struct Checked {
     text: String,
     /// Whether each of its fixed texts is a match.
     is_fixed: bool,
@@ -166,7 +170,7 @@ type Compiled = (Texts, Vec<Vec<usize>>, Vec<Pattern>);
 
 impl Patterns {
     /// Adds patterns, and returns their indexes.
-    fn add(&mut self, patterns: Vec<Checked>) -> Vec<usize> {
+    pub(super) fn add(&mut self, patterns: Vec<Checked>) -> Vec<usize> {
         let mut add = |pattern: Checked| {
             let next = self.all.len();
             *self.known.entry(pattern.text.clone()).or_insert_with(|| {
@@ -178,12 +182,7 @@ impl Patterns {
     }
 
     fn compile(self, subjects: &[Subject], failures: &[Failure], errors: &[usize]) -> Compiled {
-        let mut texts: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
-        for (index, pattern) in self.all.iter().enumerate() {
-            for text in &pattern.fixed {
-                texts.entry(text.clone()).or_default().push(index);
-            }
-        }
+        let (texts, patterns_of) = self.fixed();
         let mut patterns: Vec<Pattern> = self
             .all
             .into_iter()
@@ -214,13 +213,40 @@ impl Patterns {
                 Use::Against(_) => true,
             });
         }
+        (texts, patterns_of, patterns)
+    }
+
+    /// Returns the fixed texts, and the indexes of the patterns for each.
+    pub(super) fn fixed(&self) -> (Texts, Vec<Vec<usize>>) {
+        let mut texts: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
+        for (index, pattern) in self.all.iter().enumerate() {
+            for text in &pattern.fixed {
+                texts.entry(text.clone()).or_default().push(index);
+            }
+        }
         let (texts, patterns_of) = texts.into_iter().unzip();
-        (Texts::new(texts), patterns_of, patterns)
+        (Texts::new(texts), patterns_of)
+    }
+
+    /// Returns the expressions of all patterns.
+    pub(super) fn expressions(self) -> impl Iterator<Item = Expression> {
+        self.all.into_iter().map(|one| Expression::new(one.text))
+    }
+}
+
+impl Checked {
+    /// Returns the pattern.
+    pub(super) fn text(&self) -> &str {
+        &self.text
     }
 }
 
 /// Accepts the name of a table.
-fn name(report: &mut Report<'_>, entry: &Entry<'_>, what: &str) -> Result<String, Reported> {
+pub(super) fn name(
+    report: &mut Report<'_>,
+    entry: &Entry<'_>,
+    what: &str,
+) -> Result<String, Reported> {
     entry.key.parse::<names::PinName>().map(|name| name.to_string()).map_err(|_| {
         let help =
             "a name consists of lower-case letters, digits and single dashes, starts with a letter, and does not end with a dash";
@@ -302,16 +328,7 @@ fn read_proof(
     let unless = table.texts(report, "unless", "is_available() = True", pattern);
     let details = table.texts(report, "details", "Kernel Name: ", pattern);
     let within = within(report, table);
-    let about = table.optional(report, "about", |text| {
-        subjects.iter().position(|name| name == text).ok_or_else(|| {
-            let names = subjects.iter().map(String::as_str);
-            let help = match nearest(text, names.clone()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("the subjects are {}", list(names)),
-            };
-            wrong(format!("there is no subject `[about.{text}]`"), help)
-        })
-    });
+    let about = about(report, table, subjects);
     let (any, all) = (any?, all?);
     let needs_all = !all.is_empty();
     if needs_all != any.is_empty() {
@@ -330,6 +347,24 @@ fn read_proof(
     })
 }
 
+/// Reads the key `about`, the name of a subject.
+pub(super) fn about(
+    report: &mut Report<'_>,
+    table: &Table<'_>,
+    subjects: &[String],
+) -> Result<Option<usize>, Reported> {
+    table.optional(report, "about", |text| {
+        subjects.iter().position(|name| name == text).ok_or_else(|| {
+            let names = subjects.iter().map(String::as_str);
+            let help = match nearest(text, names.clone()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("the subjects are {}", list(names)),
+            };
+            wrong(format!("there is no subject `[about.{text}]`"), help)
+        })
+    })
+}
+
 fn within(report: &mut Report<'_>, table: &Table<'_>) -> Result<u64, Reported> {
     let Some(entry) = table.get("within") else { return Ok(WITHIN) };
     match entry.integer().and_then(|number| u64::try_from(number).ok()) {
@@ -338,7 +373,7 @@ fn within(report: &mut Report<'_>, table: &Table<'_>) -> Result<u64, Reported> {
     }
 }
 
-fn text(text: &str) -> Result<String, Wrong> {
+pub(super) fn text(text: &str) -> Result<String, Wrong> {
     match text.chars().count() {
         0..=500 => Ok(text.to_owned()),
         length => {
@@ -349,13 +384,13 @@ fn text(text: &str) -> Result<String, Wrong> {
 }
 
 /// Returns an expression that matches what one of `all` matches, or `None` if `all` is empty.
-fn one_of(all: &[String]) -> Option<Expression> {
+pub(super) fn one_of(all: &[String]) -> Option<Expression> {
     let groups: Vec<String> = all.iter().map(|one| format!("(?:{one})")).collect();
     (!groups.is_empty()).then(|| Expression::new(groups.join("|")))
 }
 
 /// Accepts the pattern of a mention, or of an error that follows from another one.
-fn mention(text: &str) -> Result<String, Wrong> {
+pub(super) fn mention(text: &str) -> Result<String, Wrong> {
     expression(text).map(|_| text.to_owned())
 }
 
@@ -393,7 +428,7 @@ fn size(hir: &Hir) -> usize {
 }
 
 /// Accepts a pattern, and returns it with its fixed texts; every match contains one of them.
-fn pattern(text: &str) -> Result<Checked, Wrong> {
+pub(super) fn pattern(text: &str) -> Result<Checked, Wrong> {
     let hir = expression(text)?;
     match longest(required_texts(&hir)) {
         Some(fixed) if fixed.iter().all(|piece| piece.len() >= LOOKED_UP) => {

@@ -7,10 +7,11 @@
 use std::io::{self, Read};
 use std::ops::Range;
 
-use super::judge::{Judge, Quote, Verdict};
+use super::assess::Known;
+use super::judge::{Judge, Quote, Seen, Verdict, fitting};
 use super::texts::TextHit;
 use super::wrapped::Kept;
-use super::{Diagnoses, Failures};
+use super::{Diagnoses, Diagnosis, Failures};
 
 /// The number of bytes of a log that are in memory at a time.
 const WINDOW: usize = 1 << 20;
@@ -32,19 +33,35 @@ impl Failures {
     /// Fails if the log cannot be read.
     pub fn diagnose(&self, log: impl Read) -> io::Result<Diagnoses<'_>> {
         let mut kept = Kept::new();
-        let told = self.search(log, |part| kept.add(part))?;
+        let (mut told, mut subjects) = self.search(log, |part| kept.add(part))?;
         let joined = if told.has_failure() { None } else { kept.joined() };
-        let Some(joined) = joined.filter(|_| told.possible.is_empty()) else { return Ok(told) };
-        let mut unwrapped = self.search(&joined.text[..], |_| {})?;
-        if !unwrapped.has_failure() && !told.found.is_empty() {
-            return Ok(told);
+        let joined = joined.filter(|_| told.possible.is_empty());
+        if let Some(joined) = &joined {
+            let (mut unwrapped, seen) = self.search(&joined.text[..], |_| {})?;
+            if unwrapped.has_failure() || told.found.is_empty() {
+                (unwrapped.lines, unwrapped.bytes) = (told.lines, told.bytes);
+                (told, subjects) = (unwrapped, seen);
+            }
         }
-        joined.renumber(&mut unwrapped);
-        Ok(Diagnoses { lines: told.lines, bytes: told.bytes, ..unwrapped })
+        if !told.is_certain() {
+            let (text, before) = joined.as_ref().map_or_else(|| kept.end(), |one| (&one.text, 0));
+            let known = KnownOf { failures: self, found: &told.found, subjects: &subjects };
+            told.assessment = self.assessor.assess(text, &known);
+            let lines = told.assessment.iter_mut().flat_map(|one| &mut one.lines);
+            lines.for_each(|line| line.number += before);
+        }
+        if let Some(joined) = joined {
+            joined.renumber(&mut told);
+        }
+        Ok(told)
     }
 
     /// Searches a log, and calls `keep` for each part of it, without colours.
-    fn search(&self, mut log: impl Read, mut keep: impl FnMut(&[u8])) -> io::Result<Diagnoses<'_>> {
+    fn search(
+        &self,
+        mut log: impl Read,
+        mut keep: impl FnMut(&[u8]),
+    ) -> io::Result<(Diagnoses<'_>, Vec<Seen>)> {
         let mut scan = Scan::new(self);
         let mut window = vec![0; WINDOW];
         let mut colours = Colours::Outside;
@@ -84,8 +101,42 @@ impl Failures {
             (filled, searched) = (filled - kept, whole - kept);
         }
         let lines = scan.lines + u64::from(scan.is_in_line);
-        let Verdict { found, possible, errors } = scan.judge.finish();
-        Ok(Diagnoses { found, possible, errors, lines, bytes })
+        let Verdict { found, possible, errors, subjects } = scan.judge.finish();
+        Ok((Diagnoses { found, possible, errors, assessment: None, lines, bytes }, subjects))
+    }
+}
+
+/// What is known about a log.
+struct KnownOf<'f> {
+    failures: &'f Failures,
+    found: &'f [Diagnosis<'f>],
+    subjects: &'f [Seen],
+}
+
+impl Known for KnownOf<'_> {
+    fn has_failure(&self) -> bool {
+        self.found.iter().any(|one| !one.failure.is_harmless)
+    }
+
+    fn is_excluded(&self, line: &[u8]) -> bool {
+        let Failures { mentions, patterns, .. } = self.failures;
+        let harmless = self.found.iter().filter(|one| one.failure.is_harmless);
+        let mut harmless = harmless.flat_map(|one| &one.failure.proof.lines);
+        let is_match =
+            |one: &usize| patterns[*one].expression.as_ref().is_some_and(|one| one.is_match(line));
+        mentions.as_ref().is_some_and(|one| one.is_match(line)) || harmless.any(is_match)
+    }
+
+    fn is_follow_up(&self, line: &[u8]) -> bool {
+        self.failures.follow_ups.as_ref().is_some_and(|one| one.is_match(line))
+    }
+
+    fn may_be_about(&self, subject: usize) -> bool {
+        self.subjects[subject].may_be(&self.failures.subjects[subject])
+    }
+
+    fn fitting(&self, text: &str) -> Option<String> {
+        fitting(text, &self.failures.subjects, self.subjects)
     }
 }
 

@@ -18,10 +18,12 @@ const FULL_LINES: usize = 3;
 /// In a wrapped log, at least one line of this number is continued in the next one.
 const ONE_CONTINUED_IN: usize = 10;
 
-/// The text of a log, as long as it is not too large.
+/// The end of a log.
 #[derive(Debug)]
 pub(super) struct Kept {
-    text: Option<Vec<u8>>,
+    text: Vec<u8>,
+    /// The number of lines before it.
+    dropped: u64,
 }
 
 /// A log with its lines joined.
@@ -35,20 +37,29 @@ pub(super) struct Joined {
 
 impl Kept {
     pub(super) fn new() -> Self {
-        Self { text: Some(Vec::new()) }
+        Self { text: Vec::new(), dropped: 0 }
     }
 
     /// Adds the next part of the log.
     pub(super) fn add(&mut self, part: &[u8]) {
-        match &mut self.text {
-            Some(text) if text.len() + part.len() <= LARGEST => text.extend_from_slice(part),
-            text => *text = None,
+        self.text.extend_from_slice(part);
+        if self.text.len() > 2 * LARGEST {
+            let rest = &self.text[self.text.len() - LARGEST..];
+            let start = memchr::memchr(b'\n', rest).map_or(0, |end| end + 1);
+            let start = self.text.len() - LARGEST + start;
+            self.dropped += memchr::memchr_iter(b'\n', &self.text[..start]).count() as u64;
+            self.text.drain(..start);
         }
     }
 
-    /// Returns the log with its lines joined, if it looks wrapped.
-    pub(super) fn joined(self) -> Option<Joined> {
-        let text = self.text?;
+    /// Returns the end of the log, and the number of lines before it.
+    pub(super) fn end(&self) -> (&[u8], u64) {
+        (&self.text, self.dropped)
+    }
+
+    /// Returns the log with its lines joined, if it looks wrapped and is not too large.
+    pub(super) fn joined(&self) -> Option<Joined> {
+        let text = Some(&self.text).filter(|text| self.dropped == 0 && text.len() <= LARGEST)?;
         let lines = || text.split(|byte| *byte == b'\n').map(without_return);
         let full = lines().map(width).max().filter(|width| WIDTHS.contains(width))?;
         let is_full = |line: &&[u8]| width(line) == full;
@@ -79,7 +90,8 @@ impl Joined {
     pub(super) fn renumber(&self, told: &mut Diagnoses<'_>) {
         let shown = told.found.iter_mut().chain(&mut told.possible);
         let lines = shown.flat_map(|one| &mut one.lines);
-        for line in lines.chain(&mut told.errors.lines) {
+        let assessed = told.assessment.iter_mut().flat_map(|one| &mut one.lines);
+        for line in lines.chain(&mut told.errors.lines).chain(assessed) {
             let number = usize::try_from(line.number - 1).ok().and_then(|at| self.numbers.get(at));
             line.number = number.copied().unwrap_or(line.number);
         }

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 
 use host::failures::{Failures, parse_failures};
 
-const CATALOGUE: &str = include_str!("../../../../versions/failures.toml");
+pub(crate) const CATALOGUE: &str = include_str!("../../../../versions/failures.toml");
 pub(crate) const FAILING: &str = include_str!("../logs/failing.txt");
 const CLEAN: &str = include_str!("../logs/clean.txt");
 

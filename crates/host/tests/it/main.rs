@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
 mod answers;
+mod assess;
 mod failures;
 mod field;
 mod machine;

@@ -1,0 +1,527 @@
+//! What a log without a known failure shows: which part failed, and how.
+//!
+//! A row of `[kind.*]` is a kind of failure, such as a missing library; a row of `[component.*]` is
+//! software or hardware that can fail. The line that decides is the first one of the most telling
+//! kind; after it, no line shows that the program works. The component is the one that this line
+//! names, or the stack frame or line nearest to it. The answer joins both rows. It is an assessment:
+//! it says what the lines say, and no cause that they do not name.
+
+use std::collections::BTreeMap;
+
+use regex::bytes::Captures;
+
+use super::texts::Texts;
+use super::{Expression, LogLine};
+
+/// How far from the line that decides a component's name may be, in lines.
+const NEAR: usize = 15;
+/// The number of frames of a trace that are read.
+const FRAMES: usize = 120;
+/// The number of lines over which one failure is spread.
+const SPREAD: usize = 200;
+/// The number of components whose advice is given.
+const COMPONENTS: usize = 2;
+/// The number of lines that are shown.
+const SHOWN_LINES: usize = 4;
+/// The number of bytes of a line that are shown.
+const SHOWN: usize = 400;
+/// The number of bytes of a line that are read.
+const LONGEST_LINE: usize = 8 << 10;
+
+/// How much a kind of failure tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Strength {
+    /// How a program ended.
+    End,
+    /// That something failed.
+    General,
+    /// What failed, or where.
+    Error,
+    /// What failed, and what is wrong with it.
+    Cause,
+    /// Exactly what is wrong.
+    Reason,
+}
+
+/// Texts of a component that a kind of failure uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Advice {
+    /// How to turn it off, or what to use instead.
+    Instead,
+    /// How it needs less memory.
+    Memory,
+    /// How to install it.
+    Install,
+    /// How to learn more.
+    More,
+}
+
+impl Advice {
+    /// The key of a component's row and the text of a kind's row.
+    pub(super) const ALL: [(&'static str, Self); 4] = [
+        ("instead", Self::Instead),
+        ("memory", Self::Memory),
+        ("install", Self::Install),
+        ("more", Self::More),
+    ];
+}
+
+/// A kind of failure.
+#[derive(Debug, Clone)]
+pub(super) struct FailureKind {
+    pub(super) name: String,
+    pub(super) signs: Vec<usize>,
+    pub(super) with: Vec<usize>,
+    pub(super) strength: Strength,
+    pub(super) what: String,
+    pub(super) fix: Vec<String>,
+    pub(super) advice: Vec<Advice>,
+    /// The subject that the log must come from, as an index into the subjects.
+    pub(super) about: Option<usize>,
+}
+
+/// Software or hardware that can fail.
+#[derive(Debug, Clone)]
+pub(super) struct Component {
+    pub(super) name: String,
+    pub(super) title: String,
+    pub(super) signs: Vec<usize>,
+    pub(super) what: String,
+    pub(super) gpus: Vec<String>,
+    pub(super) advice: BTreeMap<Advice, Vec<String>>,
+    pub(super) report: Option<String>,
+    pub(super) evidence: String,
+    /// Whether it only calls what fails, unless nothing else is near.
+    pub(super) is_caller: bool,
+    /// Whether it is the program that people start.
+    pub(super) is_program: bool,
+}
+
+/// What a pattern shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meaning {
+    Kind(usize),
+    With(usize),
+    Component(usize),
+    /// The program works.
+    GoesOn,
+}
+
+/// The kinds of failures and the components.
+#[derive(Debug)]
+pub(super) struct Assessor {
+    pub(super) kinds: Vec<FailureKind>,
+    pub(super) components: Vec<Component>,
+    pub(super) expressions: Vec<Expression>,
+    pub(super) meanings: Vec<Vec<Meaning>>,
+    pub(super) texts: Texts,
+    pub(super) patterns_of: Vec<Vec<usize>>,
+    /// What a line contains that tells of no failure.
+    pub(super) mild: Option<Expression>,
+}
+
+/// What is known about a log before it is assessed.
+pub(super) trait Known {
+    /// Returns whether the log shows a known failure, without a certain cause.
+    fn has_failure(&self) -> bool;
+    /// Returns whether a line only mentions a failure, or states a harmless one.
+    fn is_excluded(&self, line: &[u8]) -> bool;
+    /// Returns whether a line states a failure that only follows from another one.
+    fn is_follow_up(&self, line: &[u8]) -> bool;
+    /// Returns whether the log may come from a subject.
+    fn may_be_about(&self, subject: usize) -> bool;
+    /// Returns a text in the form that fits the log, if it does.
+    fn fitting(&self, text: &str) -> Option<String>;
+}
+
+/// What a log without a known failure shows. Nobody has confirmed the cause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assessment<'a> {
+    /// The name of the kind of failure.
+    pub kind: &'a str,
+    /// The name of the component.
+    pub component: Option<&'a str>,
+    /// What happened.
+    pub what: String,
+    /// The component, what it is, and for which GPUs.
+    pub place: Option<String>,
+    /// The lines that show it.
+    pub lines: Vec<LogLine>,
+    /// What to do, the most promising first.
+    pub fix: Vec<String>,
+    /// How to learn more.
+    pub more: Vec<String>,
+    /// Where to report it.
+    pub report: Option<&'a str>,
+    /// The source of what is said about the component.
+    pub evidence: Option<&'a str>,
+}
+
+/// A log in memory.
+struct Log<'t> {
+    text: &'t [u8],
+    /// The start of each line.
+    starts: Vec<usize>,
+}
+
+/// A match of a kind of failure.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    line: usize,
+    kind: usize,
+    expression: usize,
+    /// Where the match starts in the line.
+    start: usize,
+    /// The number of bytes of the match.
+    length: usize,
+}
+
+/// The matches in a log.
+#[derive(Debug, Default)]
+struct Matches {
+    kinds: Vec<Found>,
+    with: Vec<(usize, usize)>,
+    /// The last line that shows that the program works.
+    goes_on: Option<usize>,
+    /// The components of each line, with the place of the match.
+    components: BTreeMap<usize, Vec<(usize, usize)>>,
+}
+
+impl<'t> Log<'t> {
+    fn new(text: &'t [u8]) -> Self {
+        let starts = memchr::memchr_iter(b'\n', text).map(|end| end + 1);
+        Self { text, starts: std::iter::once(0).chain(starts).collect() }
+    }
+
+    /// Returns the index of the line with a byte.
+    fn line_of(&self, at: usize) -> usize {
+        self.starts.partition_point(|start| *start <= at) - 1
+    }
+
+    /// Returns a line, without its end.
+    fn line(&self, index: usize) -> &'t [u8] {
+        let Some(start) = self.starts.get(index) else { return &[] };
+        let end = self.starts.get(index + 1).map_or(self.text.len(), |next| next - 1);
+        let line = &self.text[*start..end];
+        line[..line.len().min(LONGEST_LINE)].trim_ascii_end()
+    }
+}
+
+impl Assessor {
+    /// Returns what the log shows. If it shows a known failure, an assessment must say more than that
+    /// something failed.
+    pub(super) fn assess(&self, text: &[u8], known: &impl Known) -> Option<Assessment<'_>> {
+        let log = Log::new(text);
+        let matches = self.matches(&log);
+        let found = self.deciding(&log, &matches, known)?;
+        let kind = &self.kinds[found.kind];
+        let more = first_with(&matches, found);
+        let lines_of_interest = candidates(&log, found.line, more, !kind.advice.is_empty());
+        let near = self.nearest(&matches, found.line, &lines_of_interest);
+        let adds = kind.strength == Strength::Reason
+            || kind.strength == Strength::Cause && !near.is_empty();
+        if known.has_failure() && !adds {
+            return None;
+        }
+        let program = self.program(&matches);
+        let component = near.first().map(|(_, index)| *index).or(program);
+        let captures = self.expressions[found.expression].captures(log.line(found.line));
+        let filled = |one: &String| filled(one, captures.as_ref());
+        let advice = |one: Advice| {
+            let of = |index: usize| self.components[index].advice.get(&one);
+            let near = near.iter().map(|(_, index)| *index);
+            let failed: Vec<usize> = near.filter(|index| of(*index).is_some()).collect();
+            // What only calls the part that failed is used by the program.
+            let is_called = failed.iter().all(|index| self.components[*index].is_caller);
+            let used = program.filter(|index| is_called && !failed.contains(index));
+            let all = used.into_iter().chain(failed).filter_map(of).flatten();
+            all.cloned().collect::<Vec<String>>()
+        };
+        let (learn, rest): (Vec<_>, Vec<_>) =
+            kind.advice.iter().partition(|one| **one == Advice::More);
+        let mut own: Vec<String> = kind.fix.iter().filter_map(filled).collect();
+        let mut fix: Vec<String> = rest.into_iter().flat_map(&advice).collect();
+        let component = component.map(|index| &self.components[index]);
+        let gpus = gpus(&log);
+        // A general kind of failure has only general advice.
+        let is_other_gpu = component.is_some_and(|one| !one.is_for(&gpus));
+        if kind.strength >= Strength::Cause && !is_other_gpu {
+            std::mem::swap(&mut own, &mut fix);
+        }
+        fix.extend(own);
+        let is_certain = near.first().is_some_and(|(line, _)| {
+            *line == found.line || Some(*line) == more || is_frame(log.line(*line))
+        });
+        let place = component.map(|one| one.place(&gpus, is_certain));
+        let place = place.or_else(|| package(&log, found.line));
+        Some(Assessment {
+            kind: &kind.name,
+            component: component.map(|one| one.name.as_str()),
+            what: filled(&kind.what).unwrap_or_else(|| kind.what.clone()),
+            place,
+            lines: lines(&log, found, near.first().map(|(line, _)| *line), more),
+            fix: fix.iter().filter_map(|one| known.fitting(one)).collect(),
+            more: learn
+                .into_iter()
+                .flat_map(&advice)
+                .filter_map(|one| known.fitting(&one))
+                .collect(),
+            report: component.and_then(|one| one.report.as_deref()),
+            evidence: component.map(|one| one.evidence.as_str()),
+        })
+    }
+
+    /// Finds the matches of all patterns.
+    fn matches(&self, log: &Log<'_>) -> Matches {
+        let mut found = Matches::default();
+        let mut last = vec![None; self.expressions.len()];
+        self.texts.find(log.text, &(0..log.text.len()), |hit| {
+            let line = log.line_of(hit.start);
+            for expression in &self.patterns_of[hit.text] {
+                if last[*expression].replace(line) == Some(line) {
+                    continue;
+                }
+                let regex = self.expressions[*expression].regex();
+                let Some(place) = regex.and_then(|one| one.find(log.line(line))) else { continue };
+                for meaning in &self.meanings[*expression] {
+                    match *meaning {
+                        Meaning::Kind(kind) => {
+                            let (expression, start) = (*expression, place.start());
+                            let length = place.len();
+                            found.kinds.push(Found { line, kind, expression, start, length });
+                        }
+                        Meaning::With(kind) => found.with.push((line, kind)),
+                        Meaning::GoesOn => found.goes_on = found.goes_on.max(Some(line)),
+                        Meaning::Component(component) => {
+                            let all = found.components.entry(line).or_default();
+                            all.push((place.start(), component));
+                        }
+                    }
+                }
+            }
+        });
+        found
+    }
+
+    /// Returns the match that tells most: of the strongest kind, then the first one.
+    fn deciding(&self, log: &Log<'_>, matches: &Matches, known: &impl Known) -> Option<Found> {
+        let is_mild = |line: &[u8]| self.mild.as_ref().is_some_and(|one| one.is_match(line));
+        let counts = |one: &&Found| {
+            let may_be = self.kinds[one.kind].about.is_none_or(|one| known.may_be_about(one));
+            let line = log.line(one.line);
+            let is_last = matches.goes_on.is_none_or(|works| one.line > works);
+            may_be && is_last && !is_mild(line) && !known.is_excluded(line)
+        };
+        let order = |one: &&Found| {
+            let strength = self.kinds[one.kind].strength;
+            let is_cause = strength >= Strength::Cause || !known.is_follow_up(log.line(one.line));
+            let strength = Some(strength).filter(|_| is_cause);
+            (strength, std::cmp::Reverse(one.line), one.length)
+        };
+        matches.kinds.iter().filter(counts).max_by_key(order).copied()
+    }
+
+    /// Returns the components nearest to a line, at most two, with the lines that name them.
+    fn nearest(&self, matches: &Matches, at: usize, lines: &[usize]) -> Vec<(usize, usize)> {
+        let (mut near, mut caller) = (Vec::<(usize, usize)>::new(), None);
+        for line in lines.iter().copied() {
+            let Some(all) = matches.components.get(&line) else { continue };
+            let last = |is_caller: bool| {
+                let fits = |one: &&(usize, usize)| {
+                    let component = &self.components[one.1];
+                    component.is_caller == is_caller && (line == at || !component.is_program)
+                };
+                all.iter().filter(fits).max().map(|(_, component)| (line, *component))
+            };
+            let found = last(false).filter(|(_, one)| near.iter().all(|(_, two)| one != two));
+            near.extend(found);
+            if near.len() == COMPONENTS {
+                break;
+            }
+            caller = caller.or_else(|| last(true));
+        }
+        if near.is_empty() { caller.into_iter().collect() } else { near }
+    }
+
+    /// Returns the program that the log names most often.
+    fn program(&self, matches: &Matches) -> Option<usize> {
+        let mut counts = BTreeMap::<_, usize>::new();
+        for (_, component) in matches.components.values().flatten() {
+            if self.components[*component].is_program {
+                *counts.entry(*component).or_default() += 1;
+            }
+        }
+        counts.into_iter().max_by_key(|(_, count)| *count).map(|(component, _)| component)
+    }
+}
+
+impl Component {
+    /// Returns whether it is for one of these GPUs, or the log names none.
+    fn is_for(&self, gpus: &[String]) -> bool {
+        let fits = |gpu: &String| self.gpus.iter().any(|one| gpu.starts_with(one.as_str()));
+        self.gpus.is_empty() || gpus.is_empty() || gpus.iter().any(fits)
+    }
+
+    /// Returns what it is, and whether the log names a GPU that it is not for. `is_certain` is
+    /// whether the line that decides, or a frame of its trace, names it.
+    fn place(&self, gpus: &[String], is_certain: bool) -> String {
+        let near = if is_certain { "" } else { "perhaps " };
+        let mut place = format!("{near}{}: {}", self.title, self.what);
+        if !self.is_for(gpus) {
+            let names = gpus.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
+            place =
+                format!("{place}; this log names {names}, which its documentation does not list");
+        }
+        place
+    }
+}
+
+/// Returns a text with what the line that decides says in each `{name}`. Returns `None` if the line
+/// does not say it.
+fn filled(text: &str, captures: Option<&Captures<'_>>) -> Option<String> {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some((before, name, after)) = placeholder(rest) {
+        let value = captures.and_then(|all| all.name(name))?;
+        filled.push_str(before);
+        filled.push_str(&String::from_utf8_lossy(value.as_bytes()));
+        rest = after;
+    }
+    Some(filled + rest)
+}
+
+/// Returns what is before, in and after the first `{name}` of a text.
+pub(super) fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once('{')?;
+    let (name, after) = rest.split_once('}')?;
+    Some((before, name, after))
+}
+
+/// Returns the lines that may name the component that failed, the most telling first: the line
+/// itself, the frames of its trace from the innermost one, then the lines around it.
+fn candidates(log: &Log<'_>, at: usize, more: Option<usize>, around: bool) -> Vec<usize> {
+    let mut lines: Vec<usize> = std::iter::once(at).chain(more).collect();
+    let after = at + 1..log.starts.len().min(at + 1 + FRAMES);
+    let has_trace = after.clone().take(3).any(|line| is_frame(log.line(line)));
+    let is_end = |line: &usize| log.line(*line).starts_with(b"Traceback");
+    let before: Vec<usize> = (at.saturating_sub(FRAMES)..at).rev().collect();
+    let frames = before.iter().take_while(|line| !is_end(line)).copied();
+    let frames: Vec<usize> = frames.filter(|line| is_frame(log.line(*line))).collect();
+    if has_trace {
+        lines.extend(after.clone().filter(|line| is_frame(log.line(*line))));
+    }
+    lines.extend(frames);
+    for distance in (1..=NEAR).filter(|_| around) {
+        lines.extend(at.checked_sub(distance));
+        lines.extend((at + distance < log.starts.len()).then_some(at + distance));
+    }
+    lines
+}
+
+/// Returns whether a line is a frame of a trace.
+fn is_frame(line: &[u8]) -> bool {
+    let trimmed = line.trim_ascii_start();
+    let has = |text: &[u8]| memchr::memmem::find(line, text).is_some();
+    let is_numbered = |rest: &[u8]| {
+        let name = rest.trim_ascii_start();
+        let digits = name.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let name = name[digits..].trim_ascii_start();
+        digits > 0 && has(b"(") && (name.starts_with(b"0x") || name.starts_with(b"_"))
+            || digits > 0 && has(b"(") && name.first().is_some_and(u8::is_ascii_alphabetic)
+    };
+    trimmed.strip_prefix(b"#").is_some_and(is_numbered)
+        || trimmed.len() < line.len() && has(b"::")
+        || has(b"File \"") && has(b", line ")
+        || has(b"+0x")
+        || has(b"(0x")
+}
+
+/// Returns the Python package in the innermost frame above a line.
+fn package(log: &Log<'_>, at: usize) -> Option<String> {
+    let frame = candidates(log, at, None, false).into_iter().map(|line| log.line(line));
+    let mut names = frame.filter(|line| is_frame(line)).filter_map(|line| {
+        let (_, rest) = std::str::from_utf8(line).ok()?.split_once("-packages")?;
+        let mut parts = rest.get(1..)?.split(['/', '\\']);
+        parts
+            .next()
+            .filter(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
+    });
+    names.next().map(|name| format!("the Python package `{name}`"))
+}
+
+/// Returns the GPUs that a log names, each once.
+fn gpus(log: &Log<'_>) -> Vec<String> {
+    let mut names = Vec::new();
+    for at in memchr::memmem::find_iter(log.text, b"gfx") {
+        let is_part = |byte: &&u8| byte.is_ascii_hexdigit();
+        let digits: Vec<u8> = log.text[at + 3..].iter().take_while(is_part).copied().collect();
+        let name = format!("gfx{}", String::from_utf8_lossy(&digits));
+        if matches!(digits.len(), 3 | 4) && digits[0].is_ascii_digit() && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Returns the line that tells more about a failure: the first one before it, or else the nearest.
+fn first_with(matches: &Matches, found: Found) -> Option<usize> {
+    let is_near = |line: usize| line.abs_diff(found.line) <= SPREAD && line != found.line;
+    let lines = matches.with.iter().filter(|(line, kind)| *kind == found.kind && is_near(*line));
+    lines.map(|(line, _)| *line).min_by_key(|line| (*line > found.line, *line))
+}
+
+/// Returns the lines to show, in their order: the one that names the component, the one that
+/// decides with those that continue it, and one that tells more.
+fn lines(
+    log: &Log<'_>,
+    found: Found,
+    component: Option<usize>,
+    more: Option<usize>,
+) -> Vec<LogLine> {
+    let ends_open = log.line(found.line).ends_with(b":");
+    let next = (found.line + 1..log.starts.len()).find(|line| !log.line(*line).is_empty());
+    let next = next.filter(|_| ends_open);
+    let mut shown: Vec<usize> =
+        [Some(found.line), component, more, next].into_iter().flatten().collect();
+    shown.sort_unstable();
+    shown.dedup();
+    let line = |index: usize| {
+        let at = if index == found.line { found.start } else { 0 };
+        LogLine { number: index as u64 + 1, text: shown_part(log.line(index), at) }
+    };
+    shown.into_iter().take(SHOWN_LINES).map(line).collect()
+}
+
+/// Returns a line; of a long one, the part around `at`, cut at spaces.
+fn shown_part(line: &[u8], at: usize) -> String {
+    let from = at.saturating_sub(SHOWN / 4);
+    let (line, before) = match memchr::memchr(b' ', &line[from..at]) {
+        Some(space) if from > 0 && line.len() > SHOWN => (&line[from + space..], "…"),
+        _ if from > 0 && line.len() > SHOWN => (&line[at..], "…"),
+        _ => (line, ""),
+    };
+    if line.len() <= SHOWN {
+        return format!("{before}{}", String::from_utf8_lossy(line.trim_ascii()));
+    }
+    let cut = memchr::memrchr(b' ', &line[..SHOWN]).filter(|end| *end > SHOWN / 2);
+    let shown = line[..cut.unwrap_or(SHOWN)].trim_ascii();
+    format!("{before}{}…", String::from_utf8_lossy(shown))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_part_of_a_long_line_that_decides_is_shown() {
+        assert_eq!(shown_part(b" short /a/b ", 3), "short /a/b");
+        let long = format!("{} here: /a/long/path {}", "word ".repeat(200), "more ".repeat(200));
+        let shown = shown_part(long.as_bytes(), long.find("here").unwrap_or_default());
+        assert!(shown.contains("here: /a/long/path more") && shown.len() <= SHOWN + 6, "{shown}");
+        assert!(shown.starts_with("…word") && shown.ends_with("more…"), "{shown}");
+        let first = shown_part(long.as_bytes(), 0);
+        assert!(first.starts_with("word word") && first.ends_with("word…"), "{first}");
+        let one = "x".repeat(900);
+        assert_eq!(shown_part(one.as_bytes(), 500).chars().count(), SHOWN + 1);
+    }
+}

@@ -1,0 +1,161 @@
+//! Tests the assessments of logs that show no known failure.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::Read;
+
+use host::failures::{Assessment, Failures, parse_failures};
+
+use crate::failures::{CATALOGUE, catalogue, logs};
+
+const ASSESSED: &str = include_str!("../logs/assessed.txt");
+
+/// Returns the catalogue without its known failures: all logs are assessed, as unknown ones are.
+fn without_rows() -> Failures {
+    let mut text = String::new();
+    let mut is_row = false;
+    for line in CATALOGUE.lines() {
+        is_row = if line.starts_with('[') { line.starts_with("[failure.") } else { is_row };
+        if !is_row {
+            writeln!(text, "{line}").unwrap();
+        }
+    }
+    parse_failures("failures.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn assessed<'f>(failures: &'f Failures, log: &str) -> Option<Assessment<'f>> {
+    failures.diagnose(log.as_bytes()).unwrap().assessment
+}
+
+#[test]
+fn each_kind_of_failure_is_recognised_in_its_log() {
+    let failures = without_rows();
+    let (mut covered, mut wrong) = (BTreeSet::new(), String::new());
+    for (name, log) in logs(ASSESSED) {
+        let found = assessed(&failures, log).map(|one| one.kind.to_owned());
+        if found.as_deref() != Some(name) {
+            writeln!(wrong, "{name}: found {found:?} in {log}").unwrap();
+        }
+        covered.insert(name);
+    }
+    assert_eq!(wrong, "");
+    let kinds = CATALOGUE.lines().filter_map(|line| line.strip_prefix("[kind.")?.strip_suffix(']'));
+    assert_eq!(covered, kinds.collect(), "each kind has a log");
+}
+
+/// The component is the one in the innermost frame, or named nearest to the line that decides.
+#[test]
+fn the_component_that_failed_is_named() {
+    let failures = without_rows();
+    for (log, kind, component, advice) in [
+        (
+            "INFO vllm.py: started\n!!! Segfault encountered !!!\n  ck_tile::Rmsnorm2dFwd<\n\
+             [aiter] import [module_rmsnorm]\n",
+            "crash",
+            "composable-kernel",
+            "VLLM_ROCM_USE_AITER=0",
+        ),
+        (
+            "Traceback (most recent call last):\n\
+             \x20 File \"/venv/site-packages/vllm/a.py\", line 1, in run\n\
+             \x20 File \"/venv/site-packages/bitsandbytes/b.py\", line 2, in load\n\
+             \x20 File \"/venv/site-packages/torch/nn/c.py\", line 3, in forward\n\
+             RuntimeError: no hip\n",
+            "python-exception",
+            "bitsandbytes",
+            "needs no bitsandbytes",
+        ),
+        (
+            "ck_tile/block.hpp:1:2: error: not a constant expression\n\
+             1 error generated when compiling for gfx1100.\n",
+            "gpu-code-not-compiled",
+            "composable-kernel",
+            "gfx1100",
+        ),
+        (
+            "torch.OutOfMemoryError: HIP out of memory.\n  File \"/app/ComfyUI/main.py\", line 1\n",
+            "gpu-memory-full",
+            "pytorch",
+            "--lowvram",
+        ),
+    ] {
+        let found = assessed(&failures, log).unwrap_or_else(|| panic!("{log}"));
+        assert_eq!((found.kind, found.component), (kind, Some(component)), "{log}");
+        let told = format!("{} {}", found.what, found.fix.join(" "));
+        assert!(told.contains(advice), "{told}");
+    }
+}
+
+/// A component that is not for the GPU of the log says so.
+#[test]
+fn a_gpu_that_a_component_is_not_for_is_named() {
+    let failures = without_rows();
+    for (gpu, is_said) in [("gfx1012", true), ("gfx942", false)] {
+        let log = format!("{gpu}\nTensileCreateLibrary: IndexError: list index out of range\n");
+        let place = assessed(&failures, &log).unwrap().place.unwrap();
+        assert_eq!(place.contains(&format!("this log names {gpu}")), is_said, "{place}");
+    }
+}
+
+#[test]
+fn a_log_of_a_program_that_works_or_of_another_gpu_is_not_assessed() {
+    let failures = without_rows();
+    for log in [
+        "",
+        "all is well\n",
+        "WARNING: ModuleNotFoundError: No module named 'xformers'\n",
+        "[    0.316575] ACPI: platform does not support [SHPCHotplug LTR]\n",
+        "CUDA runtime version: Could not collect\nMIOpen runtime version: 3.3.0\n",
+        "NVIDIA GeForce RTX 4090\nRuntimeError: CUDA error: no kernel image is available\n",
+        "NVIDIA GeForce RTX 4090\ntorch.OutOfMemoryError: CUDA out of memory.\n",
+        "test a::b ... ok\n[  OK  ] Started example.\n",
+    ] {
+        assert_eq!(assessed(&failures, log), None, "{log}");
+    }
+    // What a program says before it works did not stop it.
+    let failed = "ModuleNotFoundError: No module named 'example'\n";
+    assert!(assessed(&failures, failed).is_some());
+    let works = format!("{failed}INFO:     Application startup complete.\n");
+    assert_eq!(assessed(&failures, &works), None);
+    assert!(assessed(&failures, &format!("{works}{failed}")).is_some());
+    // What has nothing to do with the GPU is said on each machine.
+    let found = assessed(&failures, "NVIDIA GeForce RTX 4090\nNo space left on device\n");
+    assert_eq!(found.unwrap().kind, "disk-full");
+}
+
+/// A known failure with a certain cause needs no assessment; it changes no exit code.
+#[test]
+fn a_known_failure_is_not_assessed() {
+    let failures = catalogue();
+    let told = failures.diagnose(&b"OSError: [Errno 28] No space left on device: '/a'\n"[..]);
+    let told = told.unwrap();
+    assert!(told.has_failure() && told.assessment.is_none());
+    let told = failures.diagnose(&b"example: [!!] the rocminfo here is broken\n"[..]).unwrap();
+    assert!(!told.has_failure() && told.assessment.is_some(), "{told:?}");
+}
+
+/// Of a log of any size, only the end is kept; the lines have the numbers of the log.
+#[test]
+fn the_end_of_a_large_log_is_assessed() {
+    let failures = without_rows();
+    let line = "x".repeat(99) + "\n";
+    let count = 200_000;
+    let many = line.repeat(count);
+    let end = b"rocminfo: Illegal instruction (core dumped)\n";
+    let told = failures.diagnose(many.as_bytes().chain(&end[..])).unwrap();
+    let found = told.assessment.unwrap();
+    assert_eq!(found.lines[0].number, count as u64 + 1, "{found:?}");
+    assert!(found.lines[0].text.starts_with("rocminfo: "));
+}
+
+/// What an assessment puts into a command comes from the log, so it is a plain name.
+#[test]
+fn names_are_filled_in_and_are_plain() {
+    let failures = without_rows();
+    let log = "ModuleNotFoundError: No module named 'example; rm'\n";
+    let found = assessed(&failures, log).unwrap();
+    assert!(found.what.contains("`example`"), "{found:?}");
+    let text = "schema = 1\n[kind.a]\nsigns = ['no such part']\nwhat = \"no {name}\"\n";
+    let error = parse_failures("a.toml", text).unwrap_err().to_string();
+    assert!(error.contains("has no group `name`"), "{error}");
+}
