@@ -47,7 +47,7 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
     facts.problems.extend(lines.iter().find_map(|line| no_instance(line, place, text)));
     // Other images can run without a GPU, or with one of another vendor.
     let reference = of("Image").last().map_or("", |line| line.value.as_str());
-    if ["rocm", "vulkan"].iter().any(|kind| reference.contains(kind)) {
+    if ["rocm", "-vulkan", ":vulkan"].iter().any(|kind| reference.contains(kind)) {
         let mut devices = of("AddDevice").into_iter().map(|line| line.value.as_str());
         // One device that must be there is enough to notice that the GPU is missing.
         let has_other =

@@ -1,5 +1,5 @@
-//! Rules for the images that a compose file builds: the Dockerfile is read with the arguments and the
-//! stage that the compose file chooses.
+//! Rules for the images that a compose file or a script builds: the Dockerfile is read with the arguments
+//! and the stage that they choose.
 
 use std::collections::BTreeSet;
 
@@ -7,22 +7,88 @@ use super::images;
 use super::stages::{command_of, fixed_base, last_stages};
 use crate::compose::{self, Build};
 use crate::facts::Package;
-use crate::shell::Word;
+use crate::shell::{ShellCommand, UNKNOWN, Word};
 use crate::{Context, Exists, Facts, Finding, Findings, Hit, Kind, requirements};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
-    let Some(files) = context.exists.filter(|_| facts.kind == Kind::Compose) else { return };
-    for build in compose::builds(facts, files) {
+    let Some(files) = context.exists else { return };
+    let builds = match facts.kind {
+        Kind::Compose => compose::builds(facts, files),
+        Kind::Shell | Kind::Workflow => of_script(facts, files),
+        _ => return,
+    };
+    for build in builds {
         let chosen = chosen(&build);
         if chosen != build.text {
             with_arguments(facts, &build, &chosen, context, found);
         }
-        without_gpu(facts, &build, &chosen, files, found);
+        if facts.kind == Kind::Compose {
+            without_gpu(facts, &build, &chosen, files, found);
+        }
     }
 }
 
+/// The maximum number of builds of a script that are read.
+const MOST: usize = 20;
+
+/// Returns the builds of a script of which an argument is known.
+fn of_script(facts: &Facts<'_>, files: &dyn Exists) -> Vec<Build> {
+    let builds = facts.commands.iter().filter_map(build_of).take(MOST);
+    let read = |build: Build| {
+        let text = files.in_context(facts.file, &build.path)?;
+        Some(Build { text, ..build })
+    };
+    builds.filter_map(read).collect()
+}
+
+/// Returns the build of `docker build`, without the text of its Dockerfile.
+fn build_of(command: &ShellCommand) -> Option<Build> {
+    let words = command.texts();
+    let name = words[0].rsplit('/').next().unwrap_or_default();
+    let is_build = matches!(name, "buildah" | "docker" | "podman")
+        && words.iter().take(3).any(|word| matches!(*word, "bud" | "build"));
+    if !is_build || command.is_message() {
+        return None;
+    }
+    let mut build = Build {
+        service: String::new(),
+        path: String::new(),
+        text: String::new(),
+        target: None,
+        arguments: Vec::new(),
+    };
+    let mut all = command.words.iter().skip(1);
+    while let Some(word) = all.next() {
+        let (option, joined) = match word.text.split_once('=') {
+            Some((option, value)) if option.starts_with("--") => (option, Some(value)),
+            _ => (word.text.as_str(), None),
+        };
+        if !matches!(option, "-f" | "--file" | "--target" | "--build-arg") {
+            continue;
+        }
+        let Some(value) = joined.or_else(|| all.next().map(|one| one.text.as_str())) else { break };
+        match option {
+            "--target" => build.target = Some(value.to_owned()),
+            "--build-arg" => {
+                let pair = value.split_once('=').filter(|(_, own)| !own.is_empty());
+                let known = pair.filter(|(_, own)| !own.contains([UNKNOWN, '$']));
+                let argument = known.map(|(key, own)| (key.to_owned(), own.to_owned(), word.line));
+                build.arguments.extend(argument);
+            }
+            _ => value.clone_into(&mut build.path),
+        }
+    }
+    let folder = command.words.last().filter(|_| words.len() > 2).map(|one| one.text.as_str())?;
+    if build.path.is_empty() {
+        build.path = format!("{}/Dockerfile", folder.trim_end_matches('/'));
+    }
+    build.path = build.path.trim_start_matches("./").to_owned();
+    let is_known = !build.path.contains([UNKNOWN, '$']) && !build.arguments.is_empty();
+    is_known.then_some(build)
+}
+
 /// The rules about what an argument can choose: images, releases, packages, and GPUs.
-const RULES: [&str; 40] = [
+const RULES: [&str; 36] = [
     "base-end-of-life",
     "branch-as-commit",
     "build-native",
@@ -34,10 +100,6 @@ const RULES: [&str; 40] = [
     "gpu-target-missing",
     "gpu-target-single",
     "gpu-without-rocblas",
-    "hsa-override-empty",
-    "hsa-override-form",
-    "hsa-override-gfx1151",
-    "hsa-override-other",
     "image-moved",
     "image-tag-missing",
     "image-tag-scheme",
@@ -64,6 +126,9 @@ const RULES: [&str; 40] = [
     "torch-test-index",
     "wheel-python",
 ];
+
+/// The start of the names of rules about overrides of the GPU.
+const OVERRIDE: &str = "hsa-override-";
 
 /// The length of the shortest value that a message can name without chance.
 const SHORTEST: usize = 3;
@@ -111,8 +176,9 @@ fn is_written(facts: &Facts<'_>, line: usize) -> bool {
 /// Returns the findings in the text of a Dockerfile.
 fn findings(text: &str, context: Context<'_>) -> Vec<Finding> {
     let image = Facts::read("Dockerfile", text);
-    let mut all = Findings { only: Some(&RULES), ..Findings::new("Dockerfile") };
+    let mut all = Findings::new("Dockerfile");
     super::run(&image, context, &mut all);
+    all.all.retain(|one| RULES.contains(&&*one.rule.id) || one.rule.id.starts_with(OVERRIDE));
     crate::in_order(all.all, text, Kind::Dockerfile)
 }
 
@@ -308,6 +374,27 @@ mod tests {
         assert_eq!(chosen(&build), expected);
         let (target, arguments) = (None, Vec::new());
         assert_eq!(chosen(&Build { target, arguments, ..build }), text);
+    }
+
+    #[test]
+    fn the_build_of_a_script_has_a_dockerfile_and_known_arguments() {
+        for (line, expected) in [
+            ("docker build --build-arg A=1 -f b/Dockerfile.c .", Some(("b/Dockerfile.c", "A=1"))),
+            ("podman build -t x --build-arg=A=1 ./d/", Some(("d/Dockerfile", "A=1"))),
+            ("docker buildx build --build-arg A=1 --build-arg B=$B .", Some(("Dockerfile", "A=1"))),
+            ("docker build --build-arg A=$A .", None),
+            ("docker build .", None),
+            ("docker run --build-arg A=1 .", None),
+            ("echo docker build --build-arg A=1 .", None),
+        ] {
+            let script = Facts::read("a.sh", line);
+            let found = script.commands.iter().find_map(build_of).map(|build| {
+                let first = build.arguments.first().map(|one| format!("{}={}", one.0, one.1));
+                (build.path, first.unwrap_or_default())
+            });
+            let found = found.as_ref().map(|(path, first)| (path.as_str(), first.as_str()));
+            assert_eq!(found, expected, "{line}");
+        }
     }
 
     #[test]

@@ -25,6 +25,17 @@ impl Exists for Beside {
 
 /// Returns the findings of a rule in a compose file beside a Dockerfile, as `LINE message`.
 fn beside(rule: &str, compose: &str, dockerfile: &'static str, list: &'static str) -> Vec<String> {
+    beside_file(rule, "compose.yml", compose, dockerfile, list)
+}
+
+/// Returns the findings of a rule in a file beside a Dockerfile, as `LINE message`.
+fn beside_file(
+    rule: &str,
+    file: &str,
+    text: &str,
+    dockerfile: &'static str,
+    list: &'static str,
+) -> Vec<String> {
     let compat = compat();
     let folder = Beside { dockerfile, list };
     let context = Context {
@@ -33,7 +44,7 @@ fn beside(rule: &str, compose: &str, dockerfile: &'static str, list: &'static st
         exists: Some(&folder),
         ..Context::default()
     };
-    let found = check("compose.yml", compose, context);
+    let found = check(file, text, context);
     let own = found.iter().filter(|one| one.rule.id == rule);
     own.map(|one| format!("{} {}", one.line, one.message)).collect()
 }
@@ -56,6 +67,10 @@ fn a_dockerfile_is_read_with_the_arguments_of_its_service() {
     ] {
         assert!(beside("rocm-outdated", &compose(value), base, "").is_empty(), "{value}");
     }
+    // A script can choose it, too.
+    let script = "docker build --build-arg BASE=docker.io/rocm/dev-ubuntu-22.04:5.7-complete@sha256:1 -t localhost/a .\n";
+    let said = beside_file("rocm-outdated", "a.sh", script, base, "");
+    assert!(said.len() == 1 && said[0].contains("line 2 of `Dockerfile`"), "{said:?}");
     // What is wrong in any case is said of the Dockerfile.
     let plain =
         "ARG BASE=x\nFROM docker.io/rocm/dev-ubuntu-22.04:5.7-complete@sha256:1\nRUN make\n";
@@ -307,4 +322,36 @@ fn a_download_by_the_api_is_part_of_the_start() {
     let cases: [(&str, &str, &[&str]); 2] =
         [("a.container", &pull, &["4 information"]), ("a.container", &list, &[])];
     expect("unit-start-timeout", NONE, &cases);
+}
+
+#[test]
+fn the_newest_transformers_needs_a_current_torch() {
+    let image = |tag: &str, rest: &str| {
+        format!("FROM docker.io/rocm/pytorch:{tag}@sha256:1\nRUN pip install {rest}\n")
+    };
+    let old = "rocm5.7_ubuntu22.04_py3.10_pytorch_2.0.1";
+    let new = "rocm7.2_ubuntu24.04_py3.12_pytorch_release_2.9.1";
+    let before = "rocm5.7_ubuntu20.04_py3.9_pytorch_2.0.1";
+    let cases: [(String, &[&str]); 7] = [
+        (image(old, "flask==3.1.0 transformers"), &["2 information"]),
+        (image(old, "transformers==4.46.3"), &[]),
+        (image(old, "'transformers<5'"), &[]),
+        (image(old, "flask==3.1.0"), &[]),
+        (image(new, "transformers"), &[]),
+        // The newest release for this Python is older.
+        (image(before, "transformers"), &[]),
+        (image(old, "torch==2.9.1 transformers"), &[]),
+    ];
+    for (text, expected) in cases {
+        expect("known-bad-version", NONE, &[("Dockerfile", &text, expected)]);
+    }
+    let list = |torch: &str, other: &str| format!("torch=={torch}\n{other}\n");
+    let cases: [(String, &[&str]); 3] = [
+        (list("2.1.0+rocm5.6", "transformers"), &["1 information"]),
+        (list("2.6.0", "transformers"), &[]),
+        (list("2.1.0+rocm5.6", "transformers==4.57.6"), &[]),
+    ];
+    for (text, expected) in cases {
+        expect("known-bad-version", NONE, &[("requirements.txt", &text, expected)]);
+    }
 }
