@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::images;
-use super::stages::{command_of, fixed_base, last_stages};
+use super::stages::{command_of, fixed_base, instruction_of, last_stages};
 use crate::compose::{self, Build};
 use crate::facts::Package;
 use crate::shell::{ShellCommand, UNKNOWN, Word};
@@ -313,8 +313,17 @@ fn without_gpu(
     if OTHER.iter().any(|other| lower.contains(other)) {
         return;
     }
-    let is_torch =
-        |one: &&Package| one.name == "torch" && stages.contains(&one.stage) && !one.is_special;
+    // A branch can be for another GPU.
+    let is_certain = |line: usize| {
+        instruction_of(all, line)
+            .is_some_and(|one| !one.text.contains("if [") && !one.text.contains("case "))
+    };
+    let is_torch = |one: &&Package| {
+        one.name == "torch"
+            && stages.contains(&one.stage)
+            && !one.is_special
+            && is_certain(one.line)
+    };
     let last = image.packages.iter().rfind(is_torch);
     let base = fixed_base(&image, all, image.stages.len());
     let found_in = match last {

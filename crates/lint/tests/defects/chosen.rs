@@ -88,7 +88,7 @@ fn a_service_with_a_gpu_has_a_torch_that_can_use_it() {
     };
     let plain = service("      context: .\n");
     let python = "FROM docker.io/library/python:3.12-slim@sha256:1\n";
-    let cases: [(&'static str, &'static str, usize); 9] = [
+    let cases: [(&'static str, &'static str, usize); 11] = [
         ("RUN pip install torch==2.9.1 --index-url https://download.pytorch.org/whl/cpu\n", "", 1),
         (
             "RUN pip install torch==2.9.1 --index-url https://download.pytorch.org/whl/cu128\n",
@@ -115,6 +115,17 @@ fn a_service_with_a_gpu_has_a_torch_that_can_use_it() {
         ("RUN pip install torch==2.9.1 --index-url https://example.org/simple\n", "", 0),
         ("RUN pip install torch==2.9.1 llama-cpp-python\n", "", 0),
         ("RUN pip install flask\n", "", 0),
+        // A branch installs another build for another GPU.
+        (
+            "RUN pip install torch==2.9.1 --index-url https://download.pytorch.org/whl/cpu\nRUN if [ \"$A\" = b ]; then pip install torch==2.9.1 --index-url https://download.pytorch.org/whl/xpu; fi\n",
+            "",
+            1,
+        ),
+        (
+            "RUN if [ \"$A\" = b ]; then pip install torch==2.9.1 --index-url https://download.pytorch.org/whl/cpu; fi\n",
+            "",
+            0,
+        ),
     ];
     for (rest, list, expected) in cases {
         let text: &'static str = Box::leak(format!("{python}{rest}").into_boxed_str());
