@@ -117,7 +117,25 @@ pub(crate) fn markers(command: &str, line: usize) -> Vec<Word> {
         (is_idle, SHELL),
     ];
     let set = markers.into_iter().filter(|(is_set, _)| *is_set);
-    set.map(|(_, marker)| named(marker, None, line)).collect()
+    let model = model(command).map(|name| named(MODEL, Some(&name.to_ascii_lowercase()), line));
+    set.map(|(_, marker)| named(marker, None, line)).chain(model).collect()
+}
+
+/// Marks a container whose command names a model, with the name in lower case.
+const MODEL: &str = "--served-model";
+
+/// Returns the model that the command of a server names, if it is one of a repository:
+/// `--model OWNER/NAME`, `vllm serve OWNER/NAME`.
+fn model(command: &str) -> Option<&str> {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let is_option =
+        |word: &str| matches!(word, "--model" | "--model-id" | "--model-path" | "serve");
+    let after = words.windows(2).find(|two| is_option(two[0])).map(|two| two[1]);
+    let joined =
+        || words.iter().find_map(|word| word.split_once('=').filter(|one| is_option(one.0)));
+    let name = after.or_else(|| joined().map(|(_, name)| name))?.trim_matches(['"', '\'']);
+    let is_name = name.matches('/').count() == 1 && !name.starts_with(['/', '.', '~', '$', '-']);
+    is_name.then_some(name)
 }
 
 /// Marks a container with a GPU, if its name or image names a server without a login of its own.

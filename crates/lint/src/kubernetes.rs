@@ -465,6 +465,9 @@ fn own(pod: &Node, one: &Node, facts: &mut Facts<'_>) -> Vec<Word> {
     options
 }
 
+/// The end of the types of a `hostPath` volume that is created if it is missing.
+const CREATED: &str = "OrCreate";
+
 /// Returns the mounts of a container as options; a device of the host counts as a device.
 fn mounts(pod: &Node, node: &Node, may_open: bool, facts: &mut Facts<'_>) -> Vec<Word> {
     let mut options = Vec::new();
@@ -478,6 +481,14 @@ fn mounts(pod: &Node, node: &Node, may_open: bool, facts: &mut Facts<'_>) -> Vec
         match host {
             Some(host) if ["/dev/kfd", "/dev/dri"].iter().any(|gpu| host.starts_with(gpu)) => {
                 options.push(named("--device", Some(host), mount.line));
+                let kind = volume.get("hostPath").and_then(|own| own.get("type"));
+                let kind =
+                    kind.filter(|kind| kind.text().is_some_and(|one| one.ends_with(CREATED)));
+                if let Some(kind) = kind.filter(|_| may_open) {
+                    let message = format!("a node without `{host}` gets an empty one");
+                    let line = kind.line;
+                    facts.problems.push(Problem { rule: "device-optional", line, message });
+                }
                 if !may_open {
                     let message = format!(
                         "`{host}` is mounted from the host, but the container may not open it"

@@ -46,8 +46,14 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
     facts.problems.extend(of_other_manager(&lines, place, text));
     facts.problems.extend(lines.iter().find_map(|line| no_instance(line, place, text)));
     // Other images can run without a GPU, or with one of another vendor.
-    let is_rocm = of("Image").last().is_some_and(|line| line.value.contains("rocm"));
-    facts.problems.extend(lines.iter().filter(|_| is_rocm).filter_map(optional));
+    let reference = of("Image").last().map_or("", |line| line.value.as_str());
+    if ["rocm", "-vulkan", ":vulkan"].iter().any(|kind| reference.contains(kind)) {
+        let mut devices = of("AddDevice").into_iter().map(|line| line.value.as_str());
+        // One device that must be there is enough to notice that the GPU is missing.
+        let has_other =
+            devices.any(|one| one.starts_with("/dev/kfd") || one.starts_with("/dev/dri"));
+        facts.problems.extend(lines.iter().filter_map(|line| optional(line, has_other)));
+    }
     for line in &lines {
         let number = line.number;
         match (line.section.as_str(), line.key.as_str()) {
@@ -205,13 +211,19 @@ fn misplaced(line: &Line) -> Option<Problem> {
     (!has(own)).then_some(Problem { rule: "unit-section", line: line.number, message })
 }
 
-/// Returns the problem if the AMD GPU is optional for a container.
-fn optional(line: &Line) -> Option<Problem> {
+/// Returns the problem if the AMD GPU is optional for a container. `has_other` tells whether another
+/// device of the GPU must be there.
+fn optional(line: &Line, has_other: bool) -> Option<Problem> {
     let is_device = line.key == "AddDevice" && line.section == "Container";
-    let is_optional = line.value.split_whitespace().any(|word| word.starts_with("-/dev/kfd"));
-    let message = "the container also starts without /dev/kfd".to_owned();
+    let mut optional = line.value.split_whitespace().filter_map(|word| word.strip_prefix('-'));
+    let gpu = optional.find_map(|word| match word {
+        word if word.starts_with("/dev/kfd") => Some("/dev/kfd"),
+        word if word.starts_with("/dev/dri") && !has_other => Some("/dev/dri"),
+        _ => None,
+    })?;
+    let message = format!("the container also starts without {gpu}");
     let problem = Problem { rule: "device-optional", line: line.number, message };
-    (is_device && is_optional).then_some(problem)
+    is_device.then_some(problem)
 }
 
 /// Folders of user units and user quadlets.

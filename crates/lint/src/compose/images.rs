@@ -52,6 +52,64 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
     facts.problems.extend(problems);
 }
 
+/// The build of a service.
+#[derive(Debug)]
+pub(crate) struct Build {
+    /// The name of the service.
+    pub(crate) service: String,
+    /// The path of the Dockerfile, from the folder of the compose file on.
+    pub(crate) path: String,
+    /// The text of the Dockerfile.
+    pub(crate) text: String,
+    /// The last stage that is built.
+    pub(crate) target: Option<String>,
+    /// The arguments of which the value is known: name, value, line.
+    pub(crate) arguments: Vec<(String, String, usize)>,
+}
+
+/// Returns the builds of a compose file whose Dockerfiles can be read.
+pub(crate) fn builds(facts: &Facts<'_>, exists: &dyn Exists) -> Vec<Build> {
+    if facts.text.contains("{{") || !facts.code.contains("build:") {
+        return Vec::new();
+    }
+    let Some(root) = yaml::documents(facts.text).into_iter().next() else { return Vec::new() };
+    let own = facts.file.rsplit('/').next().unwrap_or(facts.file);
+    let base = NAMES.iter().find_map(|name| exists.text(facts.file, name));
+    let base = base.filter(|_| !NAMES.contains(&own));
+    let base = base.and_then(|text| yaml::documents(&text).into_iter().next());
+    let services = root.get("services").map_or(&[][..], Node::entries).iter().take(MOST_SERVICES);
+    let read = |(name, service): &(Node, std::rc::Rc<Node>)| {
+        let build = service.get("build").filter(|_| service.get("extends").is_none())?;
+        let name = name.text()?;
+        let before = base.as_ref().and_then(|other| other.get("services")?.get(name)?.get("build"));
+        let path = path(build, before)?;
+        let text = exists.text(facts.file, &path)?;
+        let target = build.get("target").or_else(|| before?.get("target")).and_then(Node::text);
+        let target = target.map(interpolated);
+        Some(Build { service: name.to_owned(), path, text, target, arguments: values(build) })
+    };
+    services.filter_map(read).collect()
+}
+
+/// The maximum number of services of which the Dockerfiles are read.
+const MOST_SERVICES: usize = 40;
+
+/// Returns the arguments of a build of which the value is known: name, value, line.
+fn values(build: &Node) -> Vec<(String, String, usize)> {
+    let Some(args) = build.get("args").filter(|args| args.line >= build.line) else {
+        return Vec::new();
+    };
+    let named = args.entries().iter().filter_map(|(name, value)| {
+        Some((name.text()?.to_owned(), interpolated(value.text()?), name.line))
+    });
+    let listed = args.items().iter().filter_map(|item| {
+        let (name, value) = item.text()?.split_once('=')?;
+        Some((name.to_owned(), interpolated(value), item.line))
+    });
+    let is_known = |one: &(String, String, usize)| !one.1.is_empty() && !one.1.contains(UNKNOWN);
+    named.chain(listed).filter(is_known).collect()
+}
+
 /// Returns the path of the Dockerfile that a build reads. The base file can give a part of it.
 pub(super) fn path(build: &Node, base: Option<&Node>) -> Option<String> {
     let of = |node: &Node, key: &str| node.get(key).and_then(Node::text).map(interpolated);

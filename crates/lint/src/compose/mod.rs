@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 pub(crate) use base::{complete, extend, is_in_base};
 pub(crate) use folders::check as check_folders;
-pub(crate) use images::check as check_images;
+pub(crate) use images::{Build, builds, check as check_images};
 
 use crate::containers::{self, named};
 use crate::facts::{Container, Facts, Image};

@@ -3,7 +3,7 @@
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
-use super::{addresses, for_gpu, health, images, rocm};
+use super::{addresses, folder, for_gpu, health, images, rocm};
 use crate::data::{ContainerRow, data, matches_any};
 use crate::facts::{Container, Kind};
 use crate::shell::{UNKNOWN, Word};
@@ -39,7 +39,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         let hit = Hit::new(problem.rule, problem.line, problem.message.as_str());
         found.hit(if problem.rule == OPEN { hit.at_most(Severity::Information) } else { hit });
     }
-    group_numbers(facts, found);
+    group_numbers(facts, context, found);
     group_settings(facts, found);
     let mut seen: BTreeSet<(&str, usize, String)> = BTreeSet::new();
     // AMD recommends `seccomp=unconfined` for machines with several GPUs.
@@ -161,8 +161,21 @@ fn group_settings(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
 }
 
+/// Returns whether the user of a service is certainly not root.
+fn is_ordinary(facts: &Facts<'_>, container: &Container, context: Context<'_>) -> bool {
+    let option =
+        |start: &str| container.options.iter().find_map(|one| one.text.strip_prefix(start));
+    match option("--user=") {
+        Some(user) => !folder::is_root(user) && !user.contains(UNKNOWN),
+        None => folder::dockerfile(facts, container, context).is_some_and(|text| {
+            let user = super::last_user(&Facts::read("Dockerfile", &text));
+            user.is_some_and(|user| !folder::is_root(&user))
+        }),
+    }
+}
+
 /// Checks for the GID of a machine's `render` group.
-fn group_numbers(facts: &Facts<'_>, found: &mut Findings<'_>) {
+fn group_numbers(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     for container in &facts.containers {
         let has = |start: &str| container.options.iter().any(|one| one.text.starts_with(start));
         let is_gpu = has("--device=/dev/kfd") || has("--device=/dev/dri");
@@ -171,14 +184,18 @@ fn group_numbers(facts: &Facts<'_>, found: &mut Findings<'_>) {
             let own = facts.line(option.line);
             let comments = facts.before(option.line).iter().rev().take(3);
             let comments = comments.filter(|text| text.contains('#'));
-            // `${RENDER_GID:-992}` is a default, and some comments ask users to change the number.
+            // Some comments ask users to change the number.
             let asks = |text: &str| {
                 ["adjust", "your", "getent", "stat -c"].iter().any(|word| text.contains(word))
             };
-            // A script can ask the host for the number.
-            let is_default = facts.kind == Kind::Shell
-                && own.contains(":-")
-                && !["getent", "stat -"].iter().any(|text| facts.code.contains(text));
+            // A script can ask the host for the number, and root needs no group.
+            let is_script = || {
+                facts.kind == Kind::Shell
+                    && !["getent", "stat -"].iter().any(|text| facts.code.contains(text))
+            };
+            let is_service =
+                || facts.kind == Kind::Compose && is_ordinary(facts, container, context);
+            let is_default = own.contains(":-") && (is_script() || is_service());
             let is_open = own.contains('$') && !is_default
                 || asks(own)
                 || comments.into_iter().any(|text| asks(text));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::stages::last_stages;
 use super::{for_gpu, rocm};
 use crate::data::{ImageRow, ReleaseRow, data, matches, matches_any};
 use crate::facts::{Container, Image};
@@ -311,7 +312,10 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
                 .any(|release| row.old_rocm.iter().any(|old| old.contains(&release)));
         let is_its_build = row.commands.iter().all(|pattern| runs(facts, image.stage, pattern))
             && !row.except_commands.iter().any(|pattern| runs(facts, image.stage, pattern));
-        let is_wanted = has_option && has_variable && has_rocm && is_its_build;
+        // A stage that only compiles needs no driver.
+        let is_for_use = row.row.rule != "mesa-too-old"
+            || last_stages(facts, facts.instructions()).contains(&image.stage);
+        let is_wanted = has_option && has_variable && has_rocm && is_its_build && is_for_use;
         // A private registry can have other tags.
         let is_private = row.row.rule == "image-tag-missing" && !is_public(&image.reference);
         if !is_wanted || is_private {
@@ -357,6 +361,14 @@ fn has_other_option(row: &ImageRow, options: &[Word]) -> bool {
 fn is_without_rocm(row: &ImageRow) -> bool {
     matches!(row.row.rule.as_str(), "image-without-rocm" | "ollama-without-rocm")
         && row.option.is_some()
+}
+
+/// Returns whether an image is built for other GPUs than AMD's.
+pub(super) fn is_for_others(reference: &str) -> bool {
+    let tag = parts(reference).tag.unwrap_or_default();
+    let names = names(reference);
+    let mut rows = data().images.iter().filter(|row| is_without_rocm(row));
+    rows.any(|row| row.row.rule == "image-without-rocm" && is_about(row, &names, tag))
 }
 
 /// Returns whether the name of a compose file says that it is for AMD GPUs, although the file passes

@@ -50,6 +50,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             | Kind::Compose
             | Kind::Manifest
             | Kind::Quadlet
+            | Kind::Requirements
             | Kind::Unit
     );
     let is_said = found.places().iter().any(|(_, rule)| SAID.contains(rule));

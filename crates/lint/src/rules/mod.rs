@@ -8,6 +8,7 @@ mod addresses;
 mod apt_lists;
 mod arm;
 mod builds;
+mod built;
 mod chips;
 mod claims;
 mod commands;
@@ -147,6 +148,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     arm::run(facts, found);
     claims::run(facts, context, found);
     folder::run(facts, context, found);
+    built::run(facts, context, found);
     reached::run(facts, context, found);
     frameworks::run(facts, found);
     javascript::run(facts, context, found);

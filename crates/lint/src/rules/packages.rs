@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{images, rocm};
+use ::pins::Releases;
+
+use super::requirements::torch_of_base;
+use super::stages::command_of;
+use super::{images, pythons, rocm};
 use crate::data::{CouplingRow, data};
 use crate::facts::Package;
 use crate::python::{is_pip, version_in};
@@ -70,7 +74,13 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
 const NEWEST: &str = "999999";
 
 /// Packages that require another one without an upper limit.
-const BRINGS: [(&str, &str); 2] = [("torchvision", "numpy"), ("diffusers", "huggingface-hub")];
+const BRINGS: [(&str, &str); 5] = [
+    ("torchvision", "numpy"),
+    ("diffusers", "huggingface-hub"),
+    ("peft", "transformers"),
+    ("sentence-transformers", "transformers"),
+    ("trl", "transformers"),
+];
 
 /// Packages whose releases limit what others can be.
 const LIMITS: [&str; 8] = [
@@ -100,31 +110,61 @@ fn newest(facts: &Facts<'_>, group: &Group<'_>, context: Context<'_>, found: &mu
     // Another list or command can hold a package that is not named here.
     let is_whole = facts.kind == Kind::Dockerfile
         && !["-r ", "requirements", "numpy", "hub"].iter().any(|one| facts.code.contains(one));
-    for package in &group.packages {
-        let Some(version) = group.versions.get(&package.name) else { continue };
-        for row in compat.bad.values().filter(|row| row.package == package.name) {
+    let named = group.packages.iter().filter_map(|one| {
+        let version = group.versions.get(&one.name)?;
+        Some((one.name.as_str(), version.as_str(), Some(one.line)))
+    });
+    let base = torch_of_image(facts, group).map(|version| (TORCH, version, None));
+    for (name, version, line) in named.chain(base) {
+        for row in compat.bad.values().filter(|row| row.package == name) {
             let mut others = row.with.iter();
             let (Some((other, releases)), None) = (others.next(), others.next()) else { continue };
             let is_bad = row.releases.iter().any(|one| one.contains(version));
-            let is_newest = !releases.end_before(NEWEST);
-            let mut all = group.packages.iter().filter(|one| one.name == *other).peekable();
-            let is_open = if all.peek().is_some() {
-                all.all(|one| one.version.is_none() && !one.is_limited && !one.is_special)
+            let is_newest = !releases.end_before(NEWEST) && can_be(facts, group, other, releases);
+            let all: Vec<_> = group.packages.iter().filter(|one| one.name == *other).collect();
+            let is_open = if all.is_empty() {
+                line.is_some() && is_whole && is_brought(group, other)
             } else {
-                is_whole && is_brought(group, other)
+                all.iter().all(|one| one.version.is_none() && !one.is_limited && !one.is_special)
             };
-            if is_bad && is_newest && is_open {
-                let name = &package.name;
+            let line = line.or_else(|| all.first().map(|one| one.line));
+            if let Some(line) = line.filter(|_| is_bad && is_newest && is_open) {
                 let message = format!(
                     "`{other}` has no upper limit beside `{name}` `{version}`, so it can be {releases}: {}",
                     row.why
                 );
-                let hit = Hit::new("known-bad-version", package.line, message);
+                let hit = Hit::new("known-bad-version", line, message);
                 let hit = hit.compat(&row.evidence).at_most(Severity::Information);
                 return found.hit(hit.help(format!("use {}", row.instead)));
             }
         }
     }
+}
+
+/// The package that images of AMD contain.
+const TORCH: &str = "torch";
+
+/// Returns the torch of the base image, if the packages that are installed do not replace it.
+fn torch_of_image<'f>(facts: &'f Facts<'_>, group: &Group<'_>) -> Option<&'f str> {
+    let is_replaced = group.packages.iter().any(|one| one.name == TORCH);
+    let mut commands = group.packages.iter().filter_map(|one| command_of(facts, one));
+    commands.find_map(|one| torch_of_base(facts, one)).filter(|_| !is_replaced)
+}
+
+/// Returns whether the Python of a stage, if it is known, can have one of these releases of a package.
+fn can_be(facts: &Facts<'_>, group: &Group<'_>, name: &str, releases: &Releases) -> bool {
+    let stage = group.packages.first().map_or(0, |one| one.stage);
+    if facts.kind != Kind::Dockerfile || stage == 0 {
+        return true;
+    }
+    let Some(python) = pythons::python(facts, facts.instructions(), stage) else { return true };
+    let shown = releases.to_string();
+    let oldest = shown.split(' ').next().unwrap_or_default();
+    let mut rows = data().pythons.iter().filter(|row| row.packages.iter().any(|one| one == name));
+    !rows.any(|row| {
+        row.releases.iter().any(|one| one.contains(oldest))
+            && !row.python.iter().any(|one| one.contains(python.version))
+    })
 }
 
 /// Checks the options in a list of requirements.

@@ -36,8 +36,14 @@ const DOWNLOADS: [(&str, &str); 7] = [
     ("pip3", "install"),
 ];
 
+/// The path of Ollama's API that downloads a model.
+const API: &str = "/api/pull";
+
 /// Returns whether a command pulls or builds an image, or downloads a model or a program.
 fn pulls(command: &str) -> bool {
+    if command.contains(API) {
+        return true;
+    }
     let words: Vec<&str> = command.split([' ', '"', '\'', ';']).collect();
     words.windows(2).any(|two| {
         let name = two[0].rsplit('/').next().unwrap_or_default().trim_start_matches('-');

@@ -344,7 +344,10 @@ pub(super) fn stale_index(
     context: Context<'_>,
 ) -> Option<Hit<'static>> {
     let row = context.compat?.moved_index(url)?;
-    let message = format!("the index `{}` {}", row.url, row.why);
+    let rest = &url[row.url.len()..];
+    let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
+    let shown = format!("{}{}", row.url, &rest[..end]);
+    let message = format!("the index `{}` {}", shown.trim_end_matches('.'), row.why);
     let hit = Hit::new("index-moved", line, message).compat(&row.evidence);
     let gpu = gpu.map_or("TARGET", GpuTarget::as_str);
     Some(hit.help(format!("use {}", row.instead.replace("{gpu}", gpu))))

@@ -3,6 +3,7 @@
 mod amd;
 mod breadth;
 mod builds;
+mod chosen;
 mod classes;
 mod contents;
 mod debian;

@@ -37,6 +37,12 @@ pub(super) const WRONG: &[Wrong] = &[
     ("variable-without-effect", "a.env", 1, "GPU_FORCE_64BIT_PTR=1\n"),
     ("variable-renamed", "a.env", 1, "VLLM_MOE_PADDING=0\n"),
     (
+        "model-gated",
+        "compose.yml",
+        4,
+        "services:\n  a:\n    image: docker.io/vllm/vllm-openai-rocm:v0.25.0@sha256:1\n    command: --model meta-llama/Llama-3.1-8B-Instruct\n",
+    ),
+    (
         "build-option-unknown",
         "Dockerfile",
         4,
