@@ -100,7 +100,7 @@ fn named_group(container: &Container) -> Option<usize> {
 }
 
 /// Returns whether a user, as `USER` names it, is root.
-pub(super) fn is_root(user: &str) -> bool {
+pub(crate) fn is_root(user: &str) -> bool {
     matches!(user.trim_matches('"').split(':').next(), Some("root" | "0" | ""))
 }
 

@@ -3,12 +3,15 @@
 //! No version is written here: facts about versions are rows of `versions/lint.toml` and
 //! `versions/compat.toml`.
 
+mod absent;
 mod access;
 mod addresses;
 mod apt_lists;
 mod arm;
 mod builds;
+mod built;
 mod chips;
+mod choices;
 mod claims;
 mod commands;
 mod conflicts;
@@ -26,6 +29,7 @@ mod frameworks;
 mod gone;
 mod health;
 mod held;
+mod homes;
 mod images;
 mod installs;
 mod instructions;
@@ -61,7 +65,7 @@ mod sandbox;
 mod secrets;
 mod selection;
 mod shells;
-mod stages;
+pub(crate) mod stages;
 mod starts;
 mod steps;
 mod supervision;
@@ -77,10 +81,14 @@ mod unread;
 mod users;
 mod variables;
 mod words;
+mod writable;
 
 pub(crate) use commands::{cloned_folder, plain};
+pub(crate) use folder::is_root;
 pub(crate) use images::is_moving_name;
 pub(crate) use pins::check as check_pins;
+pub(crate) use programs::is_conditional;
+pub(crate) use steps::may_be_root;
 pub(crate) use variables::passes_itself;
 
 use crate::target::Match;
@@ -119,6 +127,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     rocm::run(facts, context, found);
     commands::run(facts, found);
     builds::run(facts, context, found);
+    built::run(facts, context, found);
     traps::run(facts, context, found);
     stages::run(facts, found);
     targets::flash_attention(facts, found);
@@ -145,6 +154,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     shells::run(facts, context, found);
     development::run(facts, found);
     arm::run(facts, found);
+    choices::run(facts, found);
     claims::run(facts, context, found);
     folder::run(facts, context, found);
     reached::run(facts, context, found);
