@@ -22,6 +22,8 @@ pub(crate) enum Effect {
     Owned { path: String, owner: Owner, is_deep: bool },
     /// Unknown changes below all folders that commands have made.
     Build,
+    /// Unknown changes in the folders of the system, and in caches.
+    System,
     /// New files anywhere, which belong to the user.
     Places,
     /// Unknown changes anywhere.
@@ -119,6 +121,12 @@ const HARMLESS: &[&str] = &[
     "yum",
     "zypper",
     ":",
+];
+
+/// Managers of the system's packages.
+const PACKAGES: [&str; 12] = [
+    "apk", "apt", "apt-get", "dnf", "dpkg", "microdnf", "pacman", "rpm", "tdnf", "yum", "zypper",
+    "aptitude",
 ];
 
 /// Programs that work in the folders of the project.
@@ -396,11 +404,18 @@ fn other(program: &str, words: &[&str], command: &ShellCommand) -> Vec<Effect> {
     if is_pip(words) {
         let place = value(words, &["--target", "-t", "--prefix", "--root"]);
         let is_local = words.iter().any(|word| word.starts_with('.') || *word == "-e");
+        if words.iter().any(|word| matches!(*word, "download" | "wheel")) {
+            let place = value(words, &["-w", "--wheel-dir", "-d", "--dest"]);
+            return vec![Effect::Tree(place.unwrap_or(".").to_owned())];
+        }
         return match place {
             Some(place) => vec![Effect::Tree(place.to_owned())],
             None if is_local => vec![Effect::Build],
-            None => Vec::new(),
+            None => vec![Effect::System],
         };
+    }
+    if PACKAGES.contains(&program) && !writes(program, words) {
+        return vec![Effect::System];
     }
     let is_version = words.len() == 2 && matches!(words[1], "--version" | "-V" | "--help" | "-v");
     if is_version || HARMLESS.contains(&program) && !writes(program, words) {

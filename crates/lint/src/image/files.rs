@@ -193,9 +193,14 @@ impl Files {
     /// Adds a folder. If nothing was there, everything inside is known: nothing.
     pub(super) fn make_folder(&mut self, path: &str, owner: Owner, line: usize) {
         let found = self.find(path);
-        if found != Presence::Present {
-            let complete = if found == Presence::Absent { self.period } else { 0 };
-            self.insert(path, true, complete, owner, line);
+        let is_open =
+            ["/dev", "/home", "/run", "/tmp", "/var/tmp"].iter().any(|one| is_below(path, one));
+        match found {
+            Presence::Present => {}
+            Presence::Absent => self.insert(path, true, self.period, owner, line),
+            // The base may have it already.
+            Presence::Unknown if is_open => self.insert(path, true, 0, Owner::Unknown, line),
+            Presence::Unknown => self.insert(path, true, 0, owner, line),
         }
     }
 
@@ -220,6 +225,9 @@ impl Files {
 
     /// Adds a path that may be a file, or a folder with any content.
     pub(super) fn fill(&mut self, path: &str, owner: Owner, line: usize) {
+        if path == "/" {
+            return self.forget_places();
+        }
         self.use_above(path);
         if self.find(path) == Presence::Present {
             self.forget(path);
@@ -287,6 +295,9 @@ impl Files {
 
     /// Notes that anything can have been put into a folder, or removed from it.
     pub(super) fn forget(&mut self, path: &str) {
+        if path == "/" {
+            return self.forget_places();
+        }
         self.below(path)
             .for_each(|node| (node.complete, node.removed, node.is_used) = (0, 0, true));
         if let Some(node) = self.nodes.get_mut(path) {
@@ -315,6 +326,16 @@ impl Files {
     /// Notes that a program may have changed the content of every folder that a command made.
     pub(super) fn forget_content(&mut self) {
         self.period += 1;
+    }
+
+    /// Notes that a program may have made again what was removed: a cache, a package.
+    pub(super) fn forget_removed(&mut self) {
+        self.nodes.retain(|_, node| node.is_there);
+    }
+
+    /// Returns whether a command removed a path.
+    pub(crate) fn is_removed(&self, path: &str) -> bool {
+        self.nearest(path).is_some_and(|(_, node)| !node.is_there)
     }
 
     /// Notes that a program may have made files anywhere.

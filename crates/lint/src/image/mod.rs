@@ -35,6 +35,8 @@ pub(crate) struct State {
     pub(crate) folder: String,
     /// The working directory at the start of the stage.
     start: String,
+    /// The working directory of the last command.
+    pub(crate) last: String,
     /// The variables, with the lines that set them.
     pub(crate) variables: Variables,
     /// Whether commands that make users also make their home folders.
@@ -84,10 +86,24 @@ impl State {
             users: Users::new(is_plain),
             user: "root".to_owned(),
             start: folder.clone(),
+            last: String::new(),
             folder,
             variables: Variables::default(),
             makes_homes,
             is_plain,
+        }
+    }
+
+    /// Returns whether a named volume, which gets its owner from the folder of the image, certainly
+    /// belongs to root, while the user is another one.
+    pub(crate) fn refuses_volume(&self, target: &str) -> bool {
+        if is_root(&self.user) || self.user.contains(UNKNOWN) {
+            return false;
+        }
+        match self.files.find(target) {
+            Presence::Absent => true,
+            Presence::Present => self.files.can_write(&self.user, target) == Some(false),
+            Presence::Unknown => false,
         }
     }
 
@@ -135,13 +151,19 @@ impl State {
         for effect in effects {
             self.change(command, effect, &owner, is_sure);
         }
+        self.last = self.folder_of(command);
     }
 
     fn change(&mut self, command: &ShellCommand, effect: &Effect, owner: &Owner, is_sure: bool) {
         let line = command.words[0].line;
         let path = match effect {
-            Effect::Build => return self.files.forget_content(),
+            Effect::Build => {
+                let folder = self.folder_of(command);
+                self.files.forget_content();
+                return self.files.forget(&folder);
+            }
             Effect::Places => return self.files.forget_places(),
+            Effect::System => return self.files.forget_removed(),
             Effect::Anything => {
                 self.users.forget();
                 return self.files.forget_all();
@@ -184,7 +206,7 @@ impl State {
             Effect::Inside(_) => self.files.forget(&path),
             Effect::Gone(_) => self.files.remove(&path, line),
             Effect::Owned { owner, is_deep, .. } => self.files.own(&path, owner, *is_deep),
-            Effect::Build | Effect::Places | Effect::Anything => {}
+            Effect::Build | Effect::System | Effect::Places | Effect::Anything => {}
         }
     }
 
@@ -373,6 +395,7 @@ fn run(
     let is_document = rest.contains("<<");
     let is_plain = !is_conditional(rest) && !LOOPS.iter().any(|word| rest.contains(word));
     let raises = may_be_root(rest);
+    state.last.clone_from(&state.folder);
     for command in commands {
         let effects = effects::of(command);
         let is_own = is_plain && command.operator != Operator::Or && !command.is_for_other;

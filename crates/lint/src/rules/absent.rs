@@ -22,6 +22,8 @@ pub(super) fn at(
 ) {
     match step {
         Step::Command { own, command, effects, is_sure: true } => {
+            useless(state, command, found);
+            repeated(command, found);
             let Some((path, is_folder)) = missing(state, command, effects) else { return };
             let line = command.words[0].line;
             let message = format!("`{path}` does not exist here");
@@ -53,12 +55,67 @@ pub(super) fn at(
     }
 }
 
+/// Checks for a list of requirements whose path repeats the folder that `cd` has entered:
+/// `cd a && pip install -r a/requirements.txt`.
+fn repeated(command: &ShellCommand, found: &mut Findings<'_>) {
+    let words = command.texts();
+    let inside = base_name(command.folder.trim_end_matches('/'));
+    let is_repeated = |path: &&str| {
+        let rest = path.strip_prefix(inside).and_then(|rest| rest.strip_prefix('/'));
+        rest.is_some_and(|rest| rest.starts_with("requirements") && !rest.contains('/'))
+    };
+    let list = needed(command).into_iter().find(is_repeated);
+    if let Some(path) = list.filter(|_| is_pip(&words) && !inside.is_empty()) {
+        let message = format!("`{path}` is looked for in `{inside}`, so it is `{inside}/{path}`");
+        found.add("path-absent", command.words[0].line, message);
+    }
+}
+
+/// Variables that name the folder of a cache, and the folder without the variable.
+const CACHES: [(&str, &str); 5] = [
+    ("HF_HOME", ".cache/huggingface"),
+    ("HF_HUB_CACHE", ".cache/huggingface/hub"),
+    ("PIP_CACHE_DIR", ".cache/pip"),
+    ("TORCH_HOME", ".cache/torch"),
+    ("UV_CACHE_DIR", ".cache/uv"),
+];
+
+/// Checks for the removal of something that is in another place.
+fn useless(state: &State, command: &ShellCommand, found: &mut Findings<'_>) {
+    let words = command.texts();
+    let is_recursive = words[1..].iter().any(|word| word.starts_with('-') && word.contains('r'));
+    if words[0] != "rm" || !is_recursive {
+        return;
+    }
+    for path in operands(&words, &[]) {
+        let full = state.path(command, path.trim_end_matches(['*', '/']));
+        let other = CACHES.iter().find_map(|(name, folder)| {
+            let (place, _) = state.variables.of_image(name)?;
+            let is_default = full.strip_suffix(folder).is_some_and(|home| home.ends_with('/'));
+            (is_default && !place.contains(UNKNOWN) && !place.starts_with(&full))
+                .then_some((name, place))
+        });
+        let line = command.words[0].line;
+        if let Some((name, place)) = other {
+            let message = format!("`{path}` is empty: `{name}` is `{place}`");
+            return found.add("removal-useless", line, message);
+        }
+        if is_plain(&full)
+            && state.files.find(&full) == Presence::Absent
+            && !state.files.is_removed(&full)
+        {
+            let message = format!("`{path}` does not exist here, so nothing is removed");
+            return found.add("removal-useless", line, message);
+        }
+    }
+}
+
 /// Returns a path that a command needs and that certainly does not exist, as the file names it, and
 /// whether it is the working directory of the command.
 fn missing(state: &State, command: &ShellCommand, effects: &[Effect]) -> Option<(String, bool)> {
     let is_absent = |path: &str| state.files.find(path) == Presence::Absent;
     let folder = state.folder_of(command);
-    if !command.folder.is_empty() && folder != state.folder && is_absent(&folder) {
+    if !command.folder.is_empty() && folder != state.last && is_absent(&folder) {
         return Some((folder, true));
     }
     let own = |path: &&str| is_plain(path) && is_absent(&state.path(command, path));
@@ -165,6 +222,10 @@ fn started(facts: &Facts<'_>, context: Context<'_>, state: &State, found: &mut F
     };
     let Some(start) = last("ENTRYPOINT").or_else(|| last("CMD")) else { return };
     let text = state.variables.expand(&command_text(parts(start).1));
+    if ends_at_once(&text) {
+        let message = "the container ends at once: its command only prepares a shell";
+        found.add("container-ends", start.line, message);
+    }
     let first = commands("x.sh", &text).into_iter().find(|one| one.words[0].text != "set");
     let Some(mut command) = first.filter(|one| one.operator != crate::shell::Operator::Or) else {
         return;
@@ -183,6 +244,17 @@ fn started(facts: &Facts<'_>, context: Context<'_>, state: &State, found: &mut F
         let message = format!("the image has no `{shown}`, which the container starts");
         found.add("script-missing", start.line, message);
     }
+}
+
+/// Returns whether a script does nothing other than to prepare its own shell.
+fn ends_at_once(script: &str) -> bool {
+    let all = commands("x.sh", script);
+    let prepares = |one: &ShellCommand| {
+        let words = one.texts();
+        matches!(words[0], "source" | "." | "set" | "conda" | "module")
+            && (words[0] != "conda" || words.get(1) == Some(&"activate"))
+    };
+    !all.is_empty() && all.iter().all(prepares) && !script.contains("exec")
 }
 
 /// Returns whether a compose file or script beside the Dockerfile, or a comment in it, mounts a folder

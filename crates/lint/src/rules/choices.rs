@@ -1,10 +1,11 @@
 //! Arguments of a build that look like a choice, but that nothing uses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::programs::is_conditional;
 use super::stages::parts;
 use crate::dockerfile::Instruction;
-use crate::{Facts, Findings, Hit, Kind, Severity};
+use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 /// Arguments that the builder or its tools read themselves.
 const OF_BUILDER: [&str; 6] =
@@ -17,15 +18,18 @@ const CHOICES: [&str; 7] = ["_BRANCH", "_COMMIT", "_RELEASE", "_SHA", "_TAG", "_
 const READERS: [&str; 8] = [".py", ".sh", "bash", "cargo", "cmake", "env", "make", "setup"];
 
 /// Checks for arguments that are named only where they are declared.
-pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let all = facts.instructions();
     if facts.kind != Kind::Dockerfile || all.iter().all(|one| parts(one).0 != "ARG") {
         return;
     }
+    without_value(facts, context, found);
     let names = counted(&facts.code);
     let is_alone = |name: &str| names.get(name) == Some(&1);
     for own in all.iter().filter(|one| parts(one).0 == "ARG") {
-        for word in parts(own).1.split_whitespace() {
+        let words = parts(own).1.split_whitespace();
+        // Some write a comment here, which the builder refuses.
+        for word in words.take_while(|word| !word.starts_with('#')) {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
             let is_builders =
                 OF_BUILDER.iter().any(|part| name.to_ascii_uppercase().contains(part));
@@ -45,6 +49,69 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
 }
 
 const RULE: &str = "argument-unused";
+
+/// Texts before an argument without which the command cannot work.
+const NEEDS: [&str; 6] = ["--branch ", "--branch=", "-b ", "checkout ", "--revision ", "=="];
+
+/// Checks for an argument without a default that a clone, a download or an installation needs.
+fn without_value(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    let all = facts.instructions();
+    let mut open: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut set: BTreeSet<&str> = BTreeSet::new();
+    for own in all {
+        let (name, rest) = parts(own);
+        let words = rest.split_whitespace().take_while(|word| !word.starts_with('#'));
+        match name.as_str() {
+            "ARG" | "ENV" => {
+                for word in words {
+                    let (word, value) = word.split_once('=').unwrap_or((word, ""));
+                    if value.is_empty() && name == "ARG" && own.stage > 0 {
+                        open.insert(word, own.line);
+                    } else {
+                        set.insert(word);
+                    }
+                }
+            }
+            "RUN" | "ADD" if !is_conditional(rest) && !rest.contains(":-") => {
+                let is_open = |word: &&str| !set.contains(*word) && needs(rest, word);
+                let Some(argument) = open.keys().copied().find(is_open) else { continue };
+                let line = open.remove(argument).unwrap_or(own.line);
+                let message =
+                    format!("`{argument}` has no default, and line {} needs it", own.line);
+                let hit = Hit::new("argument-without-value", line, message);
+                let is_passed = passes(facts, context, argument);
+                found.hit(if is_passed { hit.at_most(Severity::Information) } else { hit });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns whether a command cannot work if an argument is empty.
+fn needs(text: &str, name: &str) -> bool {
+    let forms = [format!("${{{name}}}"), format!("${name}")];
+    forms.iter().any(|form| {
+        text.match_indices(form.as_str()).any(|(at, _)| {
+            let after = text[at + form.len()..].chars().next();
+            let is_whole = form.ends_with('}')
+                || !after.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
+            let before = text[..at].trim_end_matches(['"', '\'']);
+            let word = before.rsplit([' ', '"', '\'', '=']).next().unwrap_or_default();
+            let is_url = word.starts_with("https://") || word.starts_with("http://");
+            is_whole && (is_url || NEEDS.iter().any(|end| before.ends_with(end)))
+        })
+    })
+}
+
+/// Returns whether a file beside the Dockerfile gives an argument a value.
+fn passes(facts: &Facts<'_>, context: Context<'_>, name: &str) -> bool {
+    let Some(files) = context.exists else { return false };
+    let mut others = files.compose_files(facts.file);
+    others.extend(files.beside(facts.file).into_iter().map(|(_, text)| text));
+    let above = ["../build.sh", "../docker-compose.yml", "../docker-compose.yaml", "../Makefile"];
+    others.extend(above.into_iter().filter_map(|path| files.text(facts.file, path)));
+    others.iter().any(|text| text.contains(name) && text != facts.text)
+}
 
 fn chooses(name: &str) -> bool {
     CHOICES.iter().any(|end| name.ends_with(end))

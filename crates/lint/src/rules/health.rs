@@ -1,8 +1,10 @@
 //! Health checks and entrypoints: programs that the image lacks, and checks that cannot fail.
 
-use super::programs::{at_ends, lacks};
+use super::programs::{Lacks, at_ends, lacks};
 use super::stages::{last_stages, parts};
+use super::starts::command_text;
 use crate::facts::Container;
+use crate::shell::commands;
 use crate::{Facts, Findings, Hit, Kind};
 
 /// Checks the last health check of a Dockerfile.
@@ -12,13 +14,34 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
     let all = facts.instructions();
     let stages = last_stages(facts, all);
+    let missing = at_ends(facts, all).pop().unwrap_or_default();
+    starts(facts, &stages, &missing, found);
     let checks = all.iter().filter(|one| stages.contains(&one.stage));
     let Some(check) = checks.rev().find(|one| parts(one).0 == "HEALTHCHECK") else { return };
     let Some((_, command)) = check.text.split_once(" CMD") else { return };
     useless(check.line, command, found);
-    let missing = at_ends(facts, all).pop().unwrap_or_default();
     if let Some(program) = called(command).into_iter().find(|one| missing.contains(*one)) {
         fails(check.line, program, found);
+    }
+}
+
+/// Checks for a program that the container starts, and that the image lacks.
+fn starts(facts: &Facts<'_>, stages: &[usize], missing: &Lacks, found: &mut Findings<'_>) {
+    let last = |name: &str| {
+        let mut own = facts.instructions().iter().rev().filter(|one| stages.contains(&one.stage));
+        own.find(|one| parts(one).0 == name)
+    };
+    let Some(start) = last("ENTRYPOINT").or_else(|| last("CMD")) else { return };
+    let text = command_text(parts(start).1);
+    let first = commands("x.sh", &text).into_iter().next();
+    let Some(program) = first.map(|one| one.words[0].text.clone()) else { return };
+    if missing.contains(&program) {
+        let message = format!("the image has no `{program}`, which the container starts");
+        let help = match program.as_str() {
+            "python" if !missing.contains("python3") => "write `python3`".to_owned(),
+            _ => format!("install {program}, or start a program of the image"),
+        };
+        found.hit(Hit::new("program-missing", start.line, message).help(help));
     }
 }
 

@@ -91,6 +91,7 @@ pub(crate) use programs::is_conditional;
 pub(crate) use steps::may_be_root;
 pub(crate) use variables::passes_itself;
 
+use crate::image::{State, Step, walk};
 use crate::target::Match;
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
@@ -102,6 +103,17 @@ pub(crate) fn image_path(reference: &str) -> &str {
 /// Returns the last user of a Dockerfile, if it is known.
 pub(crate) fn last_user(facts: &Facts<'_>) -> Option<String> {
     traps::last_user(facts).map(|(_, user)| user)
+}
+
+/// Returns what is known of the image of a Dockerfile.
+pub(crate) fn last_state(facts: &Facts<'_>) -> Option<State> {
+    let mut last = None;
+    walk(facts, &mut |state, step| {
+        if matches!(step, Step::End { stage } if *stage == facts.stages.len()) {
+            last = Some(state.clone());
+        }
+    });
+    last
 }
 
 /// Runs every rule on the facts of a file.
@@ -154,7 +166,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     shells::run(facts, context, found);
     development::run(facts, found);
     arm::run(facts, found);
-    choices::run(facts, found);
+    choices::run(facts, context, found);
     claims::run(facts, context, found);
     folder::run(facts, context, found);
     reached::run(facts, context, found);

@@ -110,7 +110,8 @@ fn caches(state: &State, is_mounted: &dyn Fn(&str) -> bool, found: &mut Findings
                 "`{name}` is `{path}`, which belongs to root, so `{}` cannot write there",
                 state.user
             );
-            found.hit(Hit::new(RULE, line, message).at_most(Severity::Warning));
+            // The others usually name folders in it.
+            return found.hit(Hit::new(RULE, line, message).at_most(Severity::Warning));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The working directory: `cd`, `pushd`, `popd`, and subshells, which cannot change it for others.
 
-use super::{Reader, Word, join, operator};
+use super::{Reader, UNKNOWN, Word, operator};
 
 /// The directories to which a script can return.
 #[derive(Debug, Default)]
@@ -39,6 +39,14 @@ impl Reader {
         if words[0].text == "pushd" {
             self.folders.pushed.push(self.folders.last.clone());
         }
+    }
+}
+
+pub(super) fn join(folder: &str, next: &str) -> String {
+    if next.starts_with(['/', '~', UNKNOWN]) || folder.is_empty() {
+        next.to_owned()
+    } else {
+        format!("{}/{next}", folder.trim_end_matches('/'))
     }
 }
 

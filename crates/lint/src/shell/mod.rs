@@ -18,6 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::documents::{Delimiter, end_of_document, here_documents};
+use self::folders::join;
 pub(crate) use self::operator::EMPTY;
 pub use self::operator::Operator;
 use self::scan::Scanner;
@@ -585,14 +586,6 @@ fn is_name(text: &str) -> bool {
     let mut chars = text.chars();
     chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
-}
-
-fn join(folder: &str, next: &str) -> String {
-    if next.starts_with(['/', '~', UNKNOWN]) || folder.is_empty() {
-        next.to_owned()
-    } else {
-        format!("{}/{next}", folder.trim_end_matches('/'))
-    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,24 @@ pub(super) const WRONG: &[Wrong] = &[
     ),
     ("argument-unused", "Dockerfile", 1, "ARG BASE_IMAGE\nFROM docker.io/a/b@sha256:1\nRUN a\n"),
     (
+        "removal-useless",
+        "Dockerfile",
+        3,
+        "FROM docker.io/a/b@sha256:1\nENV HF_HOME=/models\nRUN a && rm -rf /root/.cache/huggingface\n",
+    ),
+    (
+        "container-ends",
+        "Dockerfile",
+        2,
+        "FROM docker.io/a/b@sha256:1\nCMD [\"bash\", \"-c\", \"source venv/bin/activate\"]\n",
+    ),
+    (
+        "argument-without-value",
+        "Dockerfile",
+        2,
+        "FROM docker.io/a/b@sha256:1\nARG TAG\nRUN git clone --branch \"${TAG}\" https://h.example/a\n",
+    ),
+    (
         "user-missing",
         "Dockerfile",
         2,
