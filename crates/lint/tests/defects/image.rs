@@ -1,6 +1,6 @@
 //! What an image contains while it is built: paths, owners, users.
 
-use super::{NONE, expect};
+use super::{NONE, expect, together};
 
 const CLEAN: &[&str] = &[];
 const PYTHON: &str = "FROM docker.io/library/python:3.12@sha256:1\n";
@@ -167,4 +167,114 @@ fn an_argument_is_for_something() {
     ] {
         expect("argument-unused", NONE, &[("Dockerfile", text, expected)]);
     }
+}
+
+#[test]
+fn an_argument_that_a_command_needs_has_a_default() {
+    for (lines, expected) in [
+        ("ARG TAG\nRUN git clone -b ${TAG} https://h.example/a\n", &["2 warning"][..]),
+        ("ARG V\nRUN pip install a==$V\n", &["2 warning"]),
+        ("ARG V\nADD https://h.example/a-${V}.tar.gz /\n", &["2 warning"]),
+        ("ARG TAG=1\nRUN git clone -b ${TAG} https://h.example/a\n", CLEAN),
+        ("ARG TAG\nENV TAG=1\nRUN git clone -b ${TAG} https://h.example/a\n", CLEAN),
+        (
+            "ARG TAG\nRUN if [ -n \"$TAG\" ]; then git clone -b ${TAG} https://h.example/a; fi\n",
+            CLEAN,
+        ),
+        ("ARG TAG\nRUN git clone ${TAG:+-b $TAG} https://h.example/a ${X:-}\n", CLEAN),
+        ("ARG TAGS\nRUN git clone -b $TAG https://h.example/a\n", CLEAN),
+        ("ARG MIRROR\nRUN pip install a --index-url=$MIRROR\n", CLEAN),
+    ] {
+        let text = format!("FROM docker.io/a/b@sha256:1\n{lines}");
+        expect("argument-without-value", NONE, &[("Dockerfile", &text, expected)]);
+    }
+    let global =
+        "ARG TAG=1\nFROM a/b@sha256:1\nARG TAG\nRUN git clone -b $TAG https://h.example/a\n";
+    expect("argument-without-value", NONE, &[("Dockerfile", global, CLEAN)]);
+}
+
+#[test]
+fn a_removal_finds_something() {
+    check(
+        "removal-useless",
+        &[
+            ("ENV HF_HOME=/m\nRUN a && rm -rf ~/.cache/huggingface\n", &["3 information"]),
+            ("RUN rm -rf /var/lists/apt/*\n", &["2 information"]),
+            ("ENV HF_HOME=/m\nRUN a && rm -rf /m ~/.cache/pip\n", CLEAN),
+            ("ENV HF_HOME=/root/.cache/huggingface\nRUN rm -rf ~/.cache/huggingface\n", CLEAN),
+            ("RUN rm -rf /var/lib/apt/lists/* /tmp/* /opt/a\n", CLEAN),
+            ("RUN rm -rf /var/cache/yum\nRUN yum install -y a && rm -rf /var/cache/yum\n", CLEAN),
+            ("RUN mkdir /a && rm -rf /a && rm -rf /a\n", CLEAN),
+            ("RUN rm -f /a\n", CLEAN),
+        ],
+    );
+}
+
+#[test]
+fn a_container_that_only_prepares_a_shell_ends() {
+    check(
+        "container-ends",
+        &[
+            ("CMD [\"bash\", \"-c\", \"source /v/bin/activate\"]\n", &["2 error"]),
+            ("ENTRYPOINT . /v/bin/activate\n", &["2 error"]),
+            ("CMD bash -c 'source /v/bin/activate && exec python a.py'\n", CLEAN),
+            ("CMD . /v/bin/activate; bash\n", CLEAN),
+            ("CMD [\"bash\"]\n", CLEAN),
+            ("ENTRYPOINT [\"/a\"]\nCMD [\"source\"]\n", CLEAN),
+        ],
+    );
+}
+
+#[test]
+fn a_folder_is_not_entered_twice() {
+    let clone = "FROM docker.io/a/b@sha256:1\nRUN git clone https://h.example/a && cd a && ";
+    for (rest, expected) in [
+        ("pip install -r a/requirements.txt\n", &["2 error"][..]),
+        ("pip install -r requirements.txt\n", CLEAN),
+        ("pip install -r a/b/requirements.txt\n", CLEAN),
+        ("pip install -r b/requirements.txt\n", CLEAN),
+    ] {
+        expect("path-absent", NONE, &[("Dockerfile", &format!("{clone}{rest}"), expected)]);
+    }
+}
+
+#[test]
+fn a_service_needs_groups_and_folders_of_its_image() {
+    const SLIM: together::Texts = &[("Dockerfile", "FROM python:3.12-slim\nRUN pip install a\n")];
+    const GROUP: together::Texts =
+        &[("Dockerfile", "FROM python:3.12-slim\nRUN groupadd -g 109 render\n")];
+    const UDEV: together::Texts =
+        &[("Dockerfile", "FROM ubuntu:24.04\nRUN apt-get install -y udev\n")];
+    const ROCM: together::Texts = &[("Dockerfile", "FROM rocm/dev-ubuntu-24.04:7.2\nRUN a\n")];
+    let text = "services:\n  a:\n    build: .\n    group_add: [video, render]\n";
+    let message = "4 the image has no group `render`: `python:3.12-slim` has none";
+    together::expect("group-unknown", SLIM, "compose.yml", text, &[message]);
+    for files in [GROUP, UDEV, ROCM] {
+        together::expect("group-unknown", files, "compose.yml", text, &[]);
+    }
+    const ABSENT: together::Texts = &[(
+        "Dockerfile",
+        "FROM python:3.12-slim\nWORKDIR /app\nRUN useradd app && chown app /app\nUSER app\n",
+    )];
+    const MADE: together::Texts = &[(
+        "Dockerfile",
+        "FROM python:3.12-slim\nRUN useradd app && mkdir -p /app/data && chown -R app /app\nUSER app\n",
+    )];
+    const AS_ROOT: together::Texts = &[("Dockerfile", "FROM python:3.12-slim\nWORKDIR /app\n")];
+    const COPIED: together::Texts =
+        &[("Dockerfile", "FROM python:3.12-slim\nCOPY . /app\nRUN useradd app\nUSER app\n")];
+    let rule = "folder-not-writable";
+    let volume = "services:\n  a:\n    build: .\n    volumes: [\"data:/app/data\"]\n";
+    let message =
+        "4 the image has no `/app/data` of its user `app`, so docker makes the volume for root";
+    together::expect(rule, ABSENT, "compose.yml", volume, &[message]);
+    for files in [MADE, AS_ROOT, COPIED] {
+        together::expect(rule, files, "compose.yml", volume, &[]);
+    }
+    for other in ["./data:/app/data", "data:/app/data:ro"] {
+        let text = volume.replace("data:/app/data", other);
+        together::expect(rule, ABSENT, "compose.yml", &text, &[]);
+    }
+    let user = format!("{volume}    user: root\n");
+    together::expect(rule, ABSENT, "compose.yml", &user, &[]);
 }
