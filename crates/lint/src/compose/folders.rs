@@ -275,7 +275,7 @@ fn closed(service: &Node, dockerfile: &str) -> Option<Problem> {
             "the image has no `{target}` of its user `{}`, so docker makes the volume for root",
             state.user
         );
-        refuses.then(|| Problem { rule: "folder-not-writable", line, message })
+        refuses.then_some(Problem { rule: "folder-not-writable", line, message })
     })
 }
 

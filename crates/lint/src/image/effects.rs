@@ -405,8 +405,8 @@ fn other(program: &str, words: &[&str], command: &ShellCommand) -> Vec<Effect> {
         let place = value(words, &["--target", "-t", "--prefix", "--root"]);
         let is_local = words.iter().any(|word| word.starts_with('.') || *word == "-e");
         if words.iter().any(|word| matches!(*word, "download" | "wheel")) {
-            let place = value(words, &["-w", "--wheel-dir", "-d", "--dest"]);
-            return vec![Effect::Tree(place.unwrap_or(".").to_owned())];
+            let wheels = value(words, &["-w", "--wheel-dir", "-d", "--dest"]);
+            return vec![Effect::Tree(wheels.unwrap_or(".").to_owned())];
         }
         return match place {
             Some(place) => vec![Effect::Tree(place.to_owned())],

@@ -205,7 +205,7 @@ impl State {
             Effect::Tree(_) => self.files.fill(&path, owner.clone(), line),
             Effect::Inside(_) => self.files.forget(&path),
             Effect::Gone(_) => self.files.remove(&path, line),
-            Effect::Owned { owner, is_deep, .. } => self.files.own(&path, owner, *is_deep),
+            Effect::Owned { owner: new, is_deep, .. } => self.files.own(&path, new, *is_deep),
             Effect::Build | Effect::System | Effect::Places | Effect::Anything => {}
         }
     }
@@ -258,10 +258,10 @@ impl State {
 fn is_file(path: &str) -> bool {
     let name = base_name(path);
     let end = name.rsplit_once('.').filter(|(start, _)| !start.is_empty()).map(|(_, end)| end);
-    let is_end = |end: &str| {
-        (1..=5).contains(&end.len()) && end.starts_with(|c: char| c.is_ascii_alphabetic())
+    let is_end = |one: &str| {
+        (1..=5).contains(&one.len()) && one.starts_with(|c: char| c.is_ascii_alphabetic())
     };
-    let is_archive = |end: &str| matches!(end, "gz" | "tar" | "tgz" | "xz" | "bz2" | "zst" | "d");
+    let is_archive = |one: &str| matches!(one, "gz" | "tar" | "tgz" | "xz" | "bz2" | "zst" | "d");
     end.is_some_and(|end| is_end(end) && !is_archive(end))
         && !path.contains(['*', '?', '[', UNKNOWN, '$', '{'])
 }

@@ -49,7 +49,7 @@ pub(super) fn at(
             }
         }
         Step::End { stage } if *stage == facts.stages.len() => {
-            started(facts, context, state, found)
+            started(facts, context, state, found);
         }
         _ => {}
     }

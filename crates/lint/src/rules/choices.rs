@@ -31,9 +31,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         // Some write a comment here, which the builder refuses.
         for word in words.take_while(|word| !word.starts_with('#')) {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
-            let is_builders =
-                OF_BUILDER.iter().any(|part| name.to_ascii_uppercase().contains(part));
-            if !is_alone(name) || is_builders {
+            if !is_alone(name) || is_builders(name) {
                 continue;
             }
             if own.stage == 0 {
@@ -53,38 +51,49 @@ const RULE: &str = "argument-unused";
 /// Texts before an argument without which the command cannot work.
 const NEEDS: [&str; 6] = ["--branch ", "--branch=", "-b ", "checkout ", "--revision ", "=="];
 
+/// The number of arguments without a default from which a file is made to be built by a script.
+const BY_SCRIPT: usize = 4;
+
 /// Checks for an argument without a default that a clone, a download or an installation needs.
 fn without_value(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
-    let all = facts.instructions();
     let mut open: BTreeMap<&str, usize> = BTreeMap::new();
     let mut set: BTreeSet<&str> = BTreeSet::new();
-    for own in all {
+    for own in facts.instructions() {
         let (name, rest) = parts(own);
-        let words = rest.split_whitespace().take_while(|word| !word.starts_with('#'));
-        match name.as_str() {
-            "ARG" | "ENV" => {
-                for word in words {
-                    let (word, value) = word.split_once('=').unwrap_or((word, ""));
-                    if value.is_empty() && name == "ARG" && own.stage > 0 {
-                        open.insert(word, own.line);
-                    } else {
-                        set.insert(word);
-                    }
-                }
+        if !matches!(name.as_str(), "ARG" | "ENV") {
+            continue;
+        }
+        for word in rest.split_whitespace().take_while(|word| !word.starts_with('#')) {
+            let (word, value) = word.split_once('=').unwrap_or((word, ""));
+            if value.is_empty() && name == "ARG" && own.stage > 0 && !is_builders(word) {
+                open.insert(word, own.line);
+            } else {
+                set.insert(word);
             }
-            "RUN" | "ADD" if !is_conditional(rest) && !rest.contains(":-") => {
-                let is_open = |word: &&str| !set.contains(*word) && needs(rest, word);
-                let Some(argument) = open.keys().copied().find(is_open) else { continue };
-                let line = open.remove(argument).unwrap_or(own.line);
-                let message =
-                    format!("`{argument}` has no default, and line {} needs it", own.line);
-                let hit = Hit::new("argument-without-value", line, message);
-                let is_passed = passes(facts, context, argument);
-                found.hit(if is_passed { hit.at_most(Severity::Information) } else { hit });
-            }
-            _ => {}
         }
     }
+    open.retain(|name, _| !set.contains(name));
+    if open.is_empty() || open.len() >= BY_SCRIPT {
+        return;
+    }
+    for own in facts.instructions() {
+        let (name, rest) = parts(own);
+        let is_command = matches!(name.as_str(), "RUN" | "ADD");
+        if !is_command || is_conditional(rest) || rest.contains(":-") {
+            continue;
+        }
+        let needed = open.iter().find(|(argument, _)| needs(rest, argument));
+        let Some((argument, line)) = needed else { continue };
+        let message = format!("`{argument}` has no default, and line {} needs it", own.line);
+        let hit = Hit::new("argument-without-value", *line, message);
+        let is_passed = passes(facts, context, argument);
+        return found.hit(if is_passed { hit.at_most(Severity::Information) } else { hit });
+    }
+}
+
+/// Returns whether the builder gives an argument its value.
+fn is_builders(name: &str) -> bool {
+    OF_BUILDER.iter().any(|part| name.to_ascii_uppercase().contains(part))
 }
 
 /// Returns whether a command cannot work if an argument is empty.

@@ -216,7 +216,7 @@ fn of_clone(facts: &Facts<'_>, exists: Option<&dyn Exists>, found: &mut Findings
             above.any(|folder| {
                 // The folder of a relative clone may be written completely.
                 let name = folder.rsplit('/').next().unwrap_or(folder);
-                clones.contains(folder) || clones.contains(name)
+                clones.contains(folder) || facts.kind == Kind::Shell && clones.contains(name)
             })
         };
         let list = options(command).into_iter().find(|(_, path, _)| {
