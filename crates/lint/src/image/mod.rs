@@ -77,7 +77,13 @@ pub(crate) struct Copy {
 impl State {
     fn of_base(facts: &Facts<'_>, all: &[Instruction], stage: usize) -> Self {
         let base = image_path(fixed_base(facts, all, stage));
-        let is_plain = !matches!(base, "" | "golang") && is_known_base(facts, stage);
+        // An argument can choose another image, or an earlier stage.
+        let is_from = |one: &&Instruction| one.stage == stage && parts(one).0 == "FROM";
+        let from = all.iter().find(is_from).map_or("", |one| parts(one).1);
+        let given = from.split_whitespace().find(|word| !word.starts_with("--"));
+        let is_chosen =
+            given.is_none_or(|word| word.split(':').next().unwrap_or(word).contains('$'));
+        let is_plain = !is_chosen && !matches!(base, "" | "golang") && is_known_base(facts, stage);
         let folder = if is_plain { "/" } else { "" }.to_owned();
         let makes_homes =
             ["fedora", "almalinux", "rockylinux"].iter().any(|one| base.contains(one));

@@ -5,7 +5,7 @@ use super::stages::{last_stages, parts};
 use super::starts::command_text;
 use crate::facts::Container;
 use crate::shell::commands;
-use crate::{Facts, Findings, Hit, Kind};
+use crate::{Facts, Finding, Findings, Hit, Kind};
 
 /// Checks the last health check of a Dockerfile.
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
@@ -35,7 +35,9 @@ fn starts(facts: &Facts<'_>, stages: &[usize], missing: &Lacks, found: &mut Find
     let text = command_text(parts(start).1);
     let first = commands("x.sh", &text).into_iter().next();
     let Some(program) = first.map(|one| one.words[0].text.clone()) else { return };
-    if missing.contains(&program) {
+    let shown = format!("`{program}`");
+    let is_said = |one: &Finding| one.rule.id == "program-missing" && one.message.contains(&shown);
+    if missing.contains(&program) && !found.all.iter().any(is_said) {
         let message = format!("the image has no `{program}`, which the container starts");
         let help = match program.as_str() {
             "python" if !missing.contains("python3") => "write `python3`".to_owned(),

@@ -51,6 +51,8 @@ fn a_path_that_nothing_makes_does_not_exist() {
     );
     let unknown = "FROM docker.io/a/b@sha256:1\nWORKDIR /app\nRUN cd /x && pip install -r a.txt\n";
     expect("path-absent", NONE, &[("Dockerfile", unknown, CLEAN)]);
+    let alias = "ARG A=0\nFROM python:3.12 AS b-0\nRUN mkdir /x\nFROM b-${A} AS b\nFROM python:3.12\nCOPY --from=b /x /x\n";
+    expect("path-absent", NONE, &[("Dockerfile", alias, CLEAN)]);
     let chosen = "ARG B=python:3.12\nFROM ${B}\nRUN cd /x && pip install -r a.txt\n";
     expect("path-absent", NONE, &[("Dockerfile", chosen, CLEAN)]);
 }
@@ -277,4 +279,18 @@ fn a_service_needs_groups_and_folders_of_its_image() {
     }
     let user = format!("{volume}    user: root\n");
     together::expect(rule, ABSENT, "compose.yml", &user, &[]);
+}
+
+#[test]
+fn a_missing_program_is_reported_once() {
+    let base = "FROM docker.io/library/debian:13\n";
+    for (lines, expected) in [
+        ("RUN ls\nCMD [\"python3\", \"a.py\"]\n", &["3 error"][..]),
+        ("RUN python3 -V\nCMD [\"python3\", \"a.py\"]\n", &["2 error"]),
+        ("RUN apt-get install -y python3\nENTRYPOINT exec python3 a.py\n", CLEAN),
+        ("COPY bin /usr/local/bin/\nCMD [\"python3\"]\n", CLEAN),
+        ("ENTRYPOINT [\"/a\"]\nCMD [\"python3\"]\n", CLEAN),
+    ] {
+        expect("program-missing", NONE, &[("Dockerfile", &format!("{base}{lines}"), expected)]);
+    }
 }
