@@ -155,7 +155,11 @@ fn path(container: &Container) -> Option<&str> {
 }
 
 /// Returns the text of the Dockerfile of a service.
-fn dockerfile(facts: &Facts<'_>, container: &Container, context: Context<'_>) -> Option<String> {
+pub(super) fn dockerfile(
+    facts: &Facts<'_>,
+    container: &Container,
+    context: Context<'_>,
+) -> Option<String> {
     context.exists?.text(facts.file, path(container)?)
 }
 

@@ -1,11 +1,12 @@
 //! Health checks and entrypoints: programs that the image lacks, and checks that cannot fail.
 
+use super::folder::dockerfile;
 use super::programs::{Lacks, at_ends, lacks};
 use super::stages::{last_stages, parts};
 use super::starts::command_text;
 use crate::facts::Container;
 use crate::shell::commands;
-use crate::{Facts, Finding, Findings, Hit, Kind};
+use crate::{Context, Facts, Finding, Findings, Hit, Kind};
 
 /// Checks the last health check of a Dockerfile.
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
@@ -48,13 +49,25 @@ fn starts(facts: &Facts<'_>, stages: &[usize], missing: &Lacks, found: &mut Find
 }
 
 /// Checks the health check and the entrypoint of a container.
-pub(super) fn of_container(container: &Container, found: &mut Findings<'_>) {
+pub(super) fn of_container(
+    facts: &Facts<'_>,
+    container: &Container,
+    context: Context<'_>,
+    found: &mut Findings<'_>,
+) {
     let base = container.base.as_ref().and_then(|base| base.image.as_ref());
-    let Some(image) = container.image.as_ref().or(base) else { return };
+    let built = dockerfile(facts, container, context).map(|text| {
+        let image = Facts::read("Dockerfile", &text);
+        at_ends(&image, image.instructions()).pop().unwrap_or_default()
+    });
+    let image = container.image.as_ref().or(base).map_or("", |image| &image.text);
+    if built.is_none() && image.is_empty() {
+        return;
+    }
     let option = |start: &str| {
         container.options.iter().find_map(|one| Some((one.line, one.text.strip_prefix(start)?)))
     };
-    let missing = lacks(&image.text);
+    let missing = built.unwrap_or_else(|| lacks(image));
     if let Some((line, command)) = option("--health-cmd=") {
         let command = command.strip_prefix("CMD-SHELL").unwrap_or(command);
         let command = command.strip_prefix("CMD ").unwrap_or(command);
@@ -68,7 +81,10 @@ pub(super) fn of_container(container: &Container, found: &mut Findings<'_>) {
     if let Some((line, command)) = option("--entrypoint=").filter(|one| !installs(one.1))
         && let Some(program) = called(command).into_iter().find(|one| missing.contains(*one))
     {
-        let message = format!("`{}` has no `{program}`", image.text);
+        let message = match image {
+            "" => format!("the image has no `{program}`"),
+            image => format!("`{image}` has no `{program}`"),
+        };
         let hit = Hit::new("program-missing", line, message);
         found.hit(hit.help("use a program of the image, or build an image with the program"));
     }

@@ -294,3 +294,24 @@ fn a_missing_program_is_reported_once() {
         expect("program-missing", NONE, &[("Dockerfile", &format!("{base}{lines}"), expected)]);
     }
 }
+
+#[test]
+fn a_health_check_needs_programs_of_the_image_that_is_built() {
+    const WITHOUT: together::Texts =
+        &[("Dockerfile", "FROM python:3.12-slim\nRUN pip install flask\n")];
+    const WITH: together::Texts =
+        &[("Dockerfile", "FROM python:3.12-slim\nRUN apt-get update && apt-get install -y curl\n")];
+    const CHOSEN: together::Texts =
+        &[("Dockerfile", "ARG BASE=python:3.12-slim\nFROM ${BASE}\nRUN pip install flask\n")];
+    let text = "services:\n  a:\n    build: .\n    healthcheck:\n      test: [\"CMD\", \"curl\", \"-f\", \"http://localhost:80\"]\n";
+    let rule = "healthcheck-fails";
+    let message = "5 the health check calls curl, which the image does not contain";
+    together::expect(rule, WITHOUT, "compose.yml", text, &[message]);
+    for files in [WITH, CHOSEN] {
+        together::expect(rule, files, "compose.yml", text, &[]);
+    }
+    let target = text.replace("build: .", "build: { context: ., target: b }");
+    together::expect(rule, WITHOUT, "compose.yml", &target, &[]);
+    let python = text.replace("\"curl\", \"-f\"", "\"python\", \"-c\"");
+    together::expect(rule, WITHOUT, "compose.yml", &python, &[]);
+}
