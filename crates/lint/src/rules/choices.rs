@@ -25,7 +25,9 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
     without_value(facts, context, found);
     let names = counted(&facts.code);
+    let readers = last_readers(all);
     let is_alone = |name: &str| names.get(name) == Some(&1);
+    let mut early: Vec<(&str, usize)> = Vec::new();
     for own in all.iter().filter(|one| parts(one).0 == "ARG") {
         let words = parts(own).1.split_whitespace();
         // Some write a comment here, which the builder refuses.
@@ -34,15 +36,24 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             if !is_alone(name) || is_builders(name) {
                 continue;
             }
+            let is_read = readers.get(&own.stage).is_some_and(|last| *last > own.line);
             if own.stage == 0 {
-                let message =
-                    format!("nothing uses `{name}`: only `FROM` lines see an argument before them");
-                found.add(RULE, own.line, message);
-            } else if !value.is_empty() && chooses(name) && !may_be_read(all, own) {
+                early.push((name, own.line));
+            } else if !value.is_empty() && chooses(name) && !is_read {
                 let hit = Hit::new(RULE, own.line, format!("nothing uses `{name}`"));
                 found.hit(hit.at_most(Severity::Information));
             }
         }
+    }
+    if let Some((name, line)) = early.first() {
+        let others = match early.len() {
+            1 => String::new(),
+            2 => " and another argument".to_owned(),
+            all => format!(" and {} other arguments", all - 1),
+        };
+        let message =
+            format!("nothing uses `{name}`{others}: only `FROM` lines see an argument before them");
+        found.add(RULE, *line, message);
     }
 }
 
@@ -65,7 +76,12 @@ fn without_value(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'
         }
         for word in rest.split_whitespace().take_while(|word| !word.starts_with('#')) {
             let (word, value) = word.split_once('=').unwrap_or((word, ""));
-            if value.is_empty() && name == "ARG" && own.stage > 0 && !is_builders(word) {
+            let is_open = value.is_empty() && name == "ARG" && !is_builders(word);
+            if is_open && own.stage == 0 && is_base(facts, word) {
+                // Only a script can build the file.
+                return;
+            }
+            if is_open && own.stage > 0 {
                 open.insert(word, own.line);
             } else {
                 set.insert(word);
@@ -89,6 +105,12 @@ fn without_value(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'
         let is_passed = passes(facts, context, argument);
         return found.hit(if is_passed { hit.at_most(Severity::Information) } else { hit });
     }
+}
+
+/// Returns whether an argument is the base image of a stage.
+fn is_base(facts: &Facts<'_>, name: &str) -> bool {
+    let forms = [format!("FROM ${{{name}}}"), format!("FROM ${name}")];
+    forms.iter().any(|form| facts.code.contains(form.as_str()))
 }
 
 /// Returns whether the builder gives an argument its value.
@@ -126,11 +148,12 @@ fn chooses(name: &str) -> bool {
     CHOICES.iter().any(|end| name.ends_with(end))
 }
 
-/// Returns whether a later command of the stage may read an argument from its environment.
-fn may_be_read(all: &[Instruction], own: &Instruction) -> bool {
-    let later = all.iter().filter(|one| one.stage == own.stage && one.line > own.line);
-    let mut commands = later.filter(|one| parts(one).0 == "RUN");
-    commands.any(|one| READERS.iter().any(|word| one.text.contains(word)))
+/// Returns the last line of each stage with a command that may read arguments from its environment.
+fn last_readers(all: &[Instruction]) -> BTreeMap<usize, usize> {
+    let may_read = |one: &&Instruction| {
+        parts(one).0 == "RUN" && READERS.iter().any(|word| one.text.contains(word))
+    };
+    all.iter().filter(may_read).map(|one| (one.stage, one.line)).collect()
 }
 
 /// Returns how often each name occurs in a text.

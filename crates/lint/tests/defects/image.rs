@@ -158,6 +158,7 @@ fn an_argument_is_for_something() {
     for (text, expected) in [
         ("ARG BASE\nFROM a/b@sha256:1\n", &["1 warning"][..]),
         ("FROM a/b@sha256:1\nARG A_VERSION=1\nRUN pip install a==2\n", &["2 information"]),
+        ("ARG BASE\nARG TAG\nARG B\nFROM a/b@sha256:1\n", &["1 warning"]),
         ("ARG BASE\nFROM $BASE\n", CLEAN),
         ("ARG A=1\nARG BASE=a/b:${A}\nFROM ${BASE}\n", CLEAN),
         ("ARG A=1\nFROM a/b@sha256:1\nARG A\nRUN ./a.sh\n", CLEAN),
@@ -193,6 +194,8 @@ fn an_argument_that_a_command_needs_has_a_default() {
     let global =
         "ARG TAG=1\nFROM a/b@sha256:1\nARG TAG\nRUN git clone -b $TAG https://h.example/a\n";
     expect("argument-without-value", NONE, &[("Dockerfile", global, CLEAN)]);
+    let scripted = "ARG B\nFROM $B\nARG TAG\nRUN git clone -b $TAG https://h.example/a\n";
+    expect("argument-without-value", NONE, &[("Dockerfile", scripted, CLEAN)]);
 }
 
 #[test]
