@@ -49,7 +49,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         let others = match early.len() {
             1 => String::new(),
             2 => " and another argument".to_owned(),
-            all => format!(" and {} other arguments", all - 1),
+            count => format!(" and {} other arguments", count - 1),
         };
         let message =
             format!("nothing uses `{name}`{others}: only `FROM` lines see an argument before them");

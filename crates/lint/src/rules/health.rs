@@ -83,7 +83,7 @@ pub(super) fn of_container(
     {
         let message = match image {
             "" => format!("the image has no `{program}`"),
-            image => format!("`{image}` has no `{program}`"),
+            name => format!("`{name}` has no `{program}`"),
         };
         let hit = Hit::new("program-missing", line, message);
         found.hit(hit.help("use a program of the image, or build an image with the program"));
