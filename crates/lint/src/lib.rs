@@ -20,6 +20,7 @@ mod dockerfile;
 mod duplicates;
 mod facts;
 pub mod forms;
+mod image;
 mod kubernetes;
 mod manifests;
 mod pyproject;

@@ -67,6 +67,7 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
             problems.extend(opened(service, text));
             relations::with_image(service, text, &mut problems);
             hidden(service, build, text, &mut problems);
+            problems.extend(closed(service, text));
         }
     }
     facts.problems.extend(problems);
@@ -251,6 +252,31 @@ fn created(
         );
         problems.push(Problem { rule: "mount-owner", line: *line, message });
     }
+}
+
+/// Returns the problem if docker makes a named volume for root, because the image has no such folder,
+/// and the user of the image is another one.
+fn closed(service: &Node, dockerfile: &str) -> Option<Problem> {
+    let is_last = service.get("build").is_some_and(|build| build.get("target").is_none());
+    if service.get("user").is_some() || !is_last {
+        return None;
+    }
+    let image = Facts::read("Dockerfile", dockerfile);
+    let state = rules::last_state(&image)?;
+    let items = service.get("volumes").map_or(&[][..], Node::items).iter();
+    items.filter_map(|item| Some((item.line, item.text()?))).find_map(|(line, text)| {
+        let text = interpolated(text);
+        let mut parts = text.split(':');
+        let (source, target) = (parts.next()?, parts.next()?.trim_end_matches('/'));
+        let is_named = source.starts_with(|c: char| c.is_ascii_alphanumeric());
+        let is_closed = is_named && parts.next().is_none_or(|mode| !mode.contains("ro"));
+        let refuses = is_closed && state.refuses_volume(target);
+        let message = format!(
+            "the image has no `{target}` of its user `{}`, so docker makes the volume for root",
+            state.user
+        );
+        refuses.then_some(Problem { rule: "folder-not-writable", line, message })
+    })
 }
 
 /// Texts of commands in a Dockerfile that start a server without a login.

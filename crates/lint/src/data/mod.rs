@@ -173,6 +173,8 @@ pub struct Data {
     pub(crate) small: Vec<String>,
     /// Patterns of images that have a user with the UID 1000.
     pub(crate) uid_1000: Vec<String>,
+    /// Patterns of images without the group `render`.
+    pub(crate) without_render: Vec<String>,
     /// Docker Official Images, whose names on Docker Hub have no namespace.
     pub(crate) official: BTreeSet<String>,
     /// Owners on Docker Hub that keep the tags of releases.

@@ -95,6 +95,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             externally_managed: take("externally-managed"),
             uid_1000: take("uid-1000"),
             without_lists: take("without-lists"),
+            without_render: take("without-render"),
             small: take("small"),
             official: take("official").into_iter().collect(),
             publishers: take("publishers").into_iter().collect(),

@@ -104,7 +104,7 @@ pub const LINT: Form = Form::of(
         Key::optional(
             "base",
             Kind::TableByName(&BASE),
-            "Lists of images: those in `plain` set no variables of their own, those in `official` are Docker Official Images, those in `publishers` are owners on Docker Hub that keep the tags of releases, those in `externally-managed` are patterns of images whose Python refuses pip, those in `uid-1000` are patterns of images with a user of that UID, and those in `without-lists` are patterns of images without apt's package lists.",
+            "Lists of images: those in `plain` set no variables of their own, those in `official` are Docker Official Images, those in `publishers` are owners on Docker Hub that keep the tags of releases, those in `externally-managed` are patterns of images whose Python refuses pip, those in `uid-1000` are patterns of images with a user of that UID, those in `without-lists` are patterns of images without apt's package lists, and those in `without-render` are patterns of images without the group `render`.",
             "none",
             "",
         ),

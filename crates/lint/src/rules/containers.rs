@@ -48,7 +48,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         let merged = single.merged();
         let container = merged.as_ref().unwrap_or(single);
         images::in_base(facts, container, single, context, found);
-        health::of_container(container, found);
+        health::of_container(facts, container, context, found);
         addresses::of_container(container, found);
         for row in &data().containers {
             let Some(option) = broken(container, row) else { continue };

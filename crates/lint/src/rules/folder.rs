@@ -3,9 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use super::images::path_and_tag;
+use super::stages::{last_stages, parts};
 use super::traps::last_user;
 use crate::containers::DOCKERFILE;
-use crate::dockerfile::instructions;
+use crate::data::{data, matches_any};
+use crate::dockerfile::{Instruction, instructions};
 use crate::facts::Container;
 use crate::shell::{Setting, Word};
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
@@ -17,6 +20,11 @@ const OTHER: [&str; 6] =
 /// Checks for services whose image has a user who is in no group for the GPU.
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     for container in facts.containers.iter().filter(|_| facts.kind == Kind::Compose) {
+        if let Some((line, base)) = unknown_group(facts, container, context) {
+            let message = format!("the image has no group `render`: `{base}` has none");
+            found.add("group-unknown", line, message);
+            continue;
+        }
         let option = |start: &str| container.options.iter().find(|one| one.text.starts_with(start));
         let device = option("--device=/dev/kfd").or_else(|| option("--device=/dev/dri"));
         let Some(device) = device else { continue };
@@ -57,6 +65,42 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             found.hit(hit.at_most(Severity::Information));
         }
     }
+}
+
+/// Texts of Dockerfiles that make the group of the GPU, or install packages that do so.
+const MAKES_GROUP: [&str; 12] = [
+    "addgroup",
+    "amdgpu",
+    "desktop",
+    "group render",
+    "groupadd",
+    "groupmod",
+    "render",
+    "systemd",
+    "udev",
+    "xorg",
+    "xserver",
+    ".sh",
+];
+
+/// Returns the line that adds the group `render`, and the base image of the service, if the image
+/// certainly has no such group.
+fn unknown_group(
+    facts: &Facts<'_>,
+    container: &Container,
+    context: Context<'_>,
+) -> Option<(usize, String)> {
+    let group = container.options.iter().find(|one| one.text == "--group-add=render")?;
+    let text = dockerfile(facts, container, context)?;
+    let image = Facts::read("Dockerfile", &text);
+    let run = |one: &&Instruction| parts(one).0 == "RUN";
+    let mut runs = image.instructions().iter().filter(run);
+    if runs.any(|one| MAKES_GROUP.iter().any(|word| one.text.contains(word))) {
+        return None;
+    }
+    let last = last_stages(&image, image.instructions()).last().copied()?;
+    let base = image.base(last)?.base.clone();
+    matches_any(&data().without_render, &path_and_tag(&base)).then_some((group.line, base))
 }
 
 /// Returns whether the text of a Dockerfile names the group of the GPU. On Fedora, every user can
@@ -100,7 +144,7 @@ fn named_group(container: &Container) -> Option<usize> {
 }
 
 /// Returns whether a user, as `USER` names it, is root.
-pub(super) fn is_root(user: &str) -> bool {
+pub(crate) fn is_root(user: &str) -> bool {
     matches!(user.trim_matches('"').split(':').next(), Some("root" | "0" | ""))
 }
 

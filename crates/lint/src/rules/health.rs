@@ -1,9 +1,12 @@
 //! Health checks and entrypoints: programs that the image lacks, and checks that cannot fail.
 
-use super::programs::{at_ends, lacks};
+use super::folder::dockerfile;
+use super::programs::{Lacks, at_ends, lacks};
 use super::stages::{last_stages, parts};
+use super::starts::command_text;
 use crate::facts::Container;
-use crate::{Facts, Findings, Hit, Kind};
+use crate::shell::commands;
+use crate::{Context, Facts, Finding, Findings, Hit, Kind};
 
 /// Checks the last health check of a Dockerfile.
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
@@ -12,24 +15,59 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
     let all = facts.instructions();
     let stages = last_stages(facts, all);
+    let missing = at_ends(facts, all).pop().unwrap_or_default();
+    starts(facts, &stages, &missing, found);
     let checks = all.iter().filter(|one| stages.contains(&one.stage));
     let Some(check) = checks.rev().find(|one| parts(one).0 == "HEALTHCHECK") else { return };
     let Some((_, command)) = check.text.split_once(" CMD") else { return };
     useless(check.line, command, found);
-    let missing = at_ends(facts, all).pop().unwrap_or_default();
     if let Some(program) = called(command).into_iter().find(|one| missing.contains(*one)) {
         fails(check.line, program, found);
     }
 }
 
+/// Checks for a program that the container starts, and that the image lacks.
+fn starts(facts: &Facts<'_>, stages: &[usize], missing: &Lacks, found: &mut Findings<'_>) {
+    let last = |name: &str| {
+        let mut own = facts.instructions().iter().rev().filter(|one| stages.contains(&one.stage));
+        own.find(|one| parts(one).0 == name)
+    };
+    let Some(start) = last("ENTRYPOINT").or_else(|| last("CMD")) else { return };
+    let text = command_text(parts(start).1);
+    let first = commands("x.sh", &text).into_iter().next();
+    let Some(program) = first.map(|one| one.words[0].text.clone()) else { return };
+    let shown = format!("`{program}`");
+    let is_said = |one: &Finding| one.rule.id == "program-missing" && one.message.contains(&shown);
+    if missing.contains(&program) && !found.all.iter().any(is_said) {
+        let message = format!("the image has no `{program}`, which the container starts");
+        let help = match program.as_str() {
+            "python" if !missing.contains("python3") => "write `python3`".to_owned(),
+            _ => format!("install {program}, or start a program of the image"),
+        };
+        found.hit(Hit::new("program-missing", start.line, message).help(help));
+    }
+}
+
 /// Checks the health check and the entrypoint of a container.
-pub(super) fn of_container(container: &Container, found: &mut Findings<'_>) {
+pub(super) fn of_container(
+    facts: &Facts<'_>,
+    container: &Container,
+    context: Context<'_>,
+    found: &mut Findings<'_>,
+) {
     let base = container.base.as_ref().and_then(|base| base.image.as_ref());
-    let Some(image) = container.image.as_ref().or(base) else { return };
+    let built = dockerfile(facts, container, context).map(|text| {
+        let image = Facts::read("Dockerfile", &text);
+        at_ends(&image, image.instructions()).pop().unwrap_or_default()
+    });
+    let image = container.image.as_ref().or(base).map_or("", |image| &image.text);
+    if built.is_none() && image.is_empty() {
+        return;
+    }
     let option = |start: &str| {
         container.options.iter().find_map(|one| Some((one.line, one.text.strip_prefix(start)?)))
     };
-    let missing = lacks(&image.text);
+    let missing = built.unwrap_or_else(|| lacks(image));
     if let Some((line, command)) = option("--health-cmd=") {
         let command = command.strip_prefix("CMD-SHELL").unwrap_or(command);
         let command = command.strip_prefix("CMD ").unwrap_or(command);
@@ -43,7 +81,10 @@ pub(super) fn of_container(container: &Container, found: &mut Findings<'_>) {
     if let Some((line, command)) = option("--entrypoint=").filter(|one| !installs(one.1))
         && let Some(program) = called(command).into_iter().find(|one| missing.contains(*one))
     {
-        let message = format!("`{}` has no `{program}`", image.text);
+        let message = match image {
+            "" => format!("the image has no `{program}`"),
+            name => format!("`{name}` has no `{program}`"),
+        };
         let hit = Hit::new("program-missing", line, message);
         found.hit(hit.help("use a program of the image, or build an image with the program"));
     }

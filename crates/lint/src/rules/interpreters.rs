@@ -1,8 +1,7 @@
-//! Rules for the Python that starts the program of an image: it is not there, or not the one for
-//! which pip has installed the packages.
+//! Rules for the Python that starts the program of an image: it is not the one for which pip has
+//! installed the packages.
 
 use super::images;
-use super::programs::at_ends;
 use super::pythons::of_image;
 use super::stages::{fixed_base, parent, parts};
 use crate::dockerfile::Instruction;
@@ -21,25 +20,20 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         stages.push(earlier);
     }
     let own: Vec<&Instruction> = all.iter().filter(|one| stages.contains(&one.stage)).collect();
-    let Some((line, program)) = start(&own, last) else { return };
+    let Some(program) = start(&own, last) else { return };
     let base = fixed_base(facts, all, last);
-    let lacks = at_ends(facts, all).pop().unwrap_or_default();
-    if lacks.contains(program) {
-        let message = format!("`{base}` has no `{program}`, and nothing installs it");
-        return found.add("program-missing", line, message);
-    }
     other(facts, (&own, &stages), (base, program), found);
 }
 
-/// Returns the line and the program of the instruction that starts a container.
-fn start<'i>(own: &[&'i Instruction], last: usize) -> Option<(usize, &'i str)> {
+/// Returns the program that starts a container.
+fn start<'i>(own: &[&'i Instruction], last: usize) -> Option<&'i str> {
     let of = |name: &str| own.iter().rev().find(|one| parts(one).0 == name);
     let first = of("ENTRYPOINT").or_else(|| of("CMD")).filter(|one| one.stage == last)?;
     let rest = parts(first).1;
     let mut words = rest.split(|c: char| c.is_whitespace() || "[],\"'".contains(c));
     let program = words.find(|word| !word.is_empty() && !word.contains('=') && *word != "exec")?;
     // A path belongs to a folder whose programs are not known.
-    (!program.contains(['/', '$'])).then_some((first.line, program))
+    (!program.contains(['/', '$'])).then_some(program)
 }
 
 /// Texts, in lower case, with which pip or the name `python3` can belong to another Python.

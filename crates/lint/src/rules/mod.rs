@@ -3,6 +3,7 @@
 //! No version is written here: facts about versions are rows of `versions/lint.toml` and
 //! `versions/compat.toml`.
 
+mod absent;
 mod access;
 mod addresses;
 mod apt_lists;
@@ -10,6 +11,7 @@ mod arm;
 mod builds;
 mod built;
 mod chips;
+mod choices;
 mod claims;
 mod commands;
 mod conflicts;
@@ -23,10 +25,12 @@ mod environment;
 mod examples;
 mod failures;
 mod folder;
+mod followed;
 mod frameworks;
 mod gone;
 mod health;
 mod held;
+mod homes;
 mod images;
 mod installs;
 mod instructions;
@@ -62,7 +66,7 @@ mod sandbox;
 mod secrets;
 mod selection;
 mod shells;
-mod stages;
+pub(crate) mod stages;
 mod starts;
 mod steps;
 mod supervision;
@@ -78,12 +82,17 @@ mod unread;
 mod users;
 mod variables;
 mod words;
+mod writable;
 
 pub(crate) use commands::{cloned_folder, plain};
+pub(crate) use folder::is_root;
 pub(crate) use images::is_moving_name;
 pub(crate) use pins::check as check_pins;
+pub(crate) use programs::is_conditional;
+pub(crate) use steps::may_be_root;
 pub(crate) use variables::passes_itself;
 
+use crate::image::{State, Step, walk};
 use crate::target::Match;
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
@@ -95,6 +104,17 @@ pub(crate) fn image_path(reference: &str) -> &str {
 /// Returns the last user of a Dockerfile, if it is known.
 pub(crate) fn last_user(facts: &Facts<'_>) -> Option<String> {
     traps::last_user(facts).map(|(_, user)| user)
+}
+
+/// Returns what is known of the image of a Dockerfile.
+pub(crate) fn last_state(facts: &Facts<'_>) -> Option<State> {
+    let mut last = None;
+    walk(facts, &mut |state, step| {
+        if matches!(step, Step::End { stage } if *stage == facts.stages.len()) {
+            last = Some(state.clone());
+        }
+    });
+    last
 }
 
 /// Runs every rule on the facts of a file.
@@ -120,6 +140,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     rocm::run(facts, context, found);
     commands::run(facts, found);
     builds::run(facts, context, found);
+    followed::run(facts, context, found);
     traps::run(facts, context, found);
     stages::run(facts, found);
     targets::flash_attention(facts, found);
@@ -146,6 +167,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     shells::run(facts, context, found);
     development::run(facts, found);
     arm::run(facts, found);
+    choices::run(facts, context, found);
     claims::run(facts, context, found);
     folder::run(facts, context, found);
     built::run(facts, context, found);

@@ -381,7 +381,7 @@ fn is_harmless(program: &str, words: &[&str]) -> bool {
 }
 
 /// Returns whether the commands of a `RUN` may be skipped, or may fail.
-pub(super) fn is_conditional(text: &str) -> bool {
+pub(crate) fn is_conditional(text: &str) -> bool {
     let words =
         ["if ", "case ", "command -v", "type ", "which ", "hash ", "while ", "until ", "set +e"];
     let mut others = text.split("||").skip(1);

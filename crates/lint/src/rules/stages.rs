@@ -32,7 +32,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
 }
 
 /// Returns the name of an instruction in capitals, and its arguments.
-pub(super) fn parts(instruction: &Instruction) -> (String, &str) {
+pub(crate) fn parts(instruction: &Instruction) -> (String, &str) {
     let text = instruction.text.as_str();
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     (text[..end].to_ascii_uppercase(), text[end..].trim_start())
@@ -50,10 +50,10 @@ pub(super) fn instruction_of(all: &[Instruction], line: usize) -> Option<&Instru
 }
 
 /// The commands of each instruction by the instruction's line, without those of here documents.
-pub(super) type ByInstruction<'f> = BTreeMap<usize, Vec<&'f ShellCommand>>;
+pub(crate) type ByInstruction<'f> = BTreeMap<usize, Vec<&'f ShellCommand>>;
 
 /// Returns the commands of each instruction.
-pub(super) fn by_instruction<'f>(facts: &'f Facts<'_>, all: &[Instruction]) -> ByInstruction<'f> {
+pub(crate) fn by_instruction<'f>(facts: &'f Facts<'_>, all: &[Instruction]) -> ByInstruction<'f> {
     let mut commands = ByInstruction::new();
     for command in &facts.commands {
         if let Some(own) = instruction_of(all, command.words[0].line) {
@@ -64,7 +64,7 @@ pub(super) fn by_instruction<'f>(facts: &'f Facts<'_>, all: &[Instruction]) -> B
 }
 
 /// Returns the commands of one instruction.
-pub(super) fn commands_of<'c, 'f>(
+pub(crate) fn commands_of<'c, 'f>(
     commands: &'c ByInstruction<'f>,
     own: &Instruction,
 ) -> &'c [&'f ShellCommand] {
@@ -82,7 +82,7 @@ pub(super) fn last_stages(facts: &Facts<'_>, all: &[Instruction]) -> Vec<usize> 
 
 /// Returns the image that a stage starts from, also through earlier stages; an empty text if the
 /// caller can choose another image, as in `FROM ${BASE_IMAGE}`.
-pub(super) fn fixed_base<'f>(facts: &'f Facts<'_>, all: &[Instruction], stage: usize) -> &'f str {
+pub(crate) fn fixed_base<'f>(facts: &'f Facts<'_>, all: &[Instruction], stage: usize) -> &'f str {
     let mut first = stage;
     while let Some(earlier) = parent(facts, all, first) {
         first = earlier;
@@ -95,7 +95,7 @@ pub(super) fn fixed_base<'f>(facts: &'f Facts<'_>, all: &[Instruction], stage: u
 }
 
 /// Returns the earlier stage that a stage is based on.
-pub(super) fn parent(facts: &Facts<'_>, all: &[Instruction], stage: usize) -> Option<usize> {
+pub(crate) fn parent(facts: &Facts<'_>, all: &[Instruction], stage: usize) -> Option<usize> {
     let from = all.iter().find(|one| one.stage == stage && parts(one).0 == "FROM")?;
     let mut words = from.text.split_whitespace().skip(1).filter(|word| !word.starts_with("--"));
     let base = words.next()?;
@@ -212,7 +212,7 @@ fn without_driver(facts: &Facts<'_>, stages: &[usize], found: &mut Findings<'_>)
 
 /// Returns whether the content of a stage's base is known: a plain distribution, Python, or AMD's
 /// images for developers.
-pub(super) fn is_known_base(facts: &Facts<'_>, stage: usize) -> bool {
+pub(crate) fn is_known_base(facts: &Facts<'_>, stage: usize) -> bool {
     let is_python = |base: &str| {
         let path = images::parts(base).path;
         matches!(path, "python" | "golang" | "node" | "rust") || path.starts_with("rocm/dev-ubuntu")

@@ -189,7 +189,7 @@ pub(super) fn installs_for_all(command: &ShellCommand) -> bool {
 const RAISES: [&str; 5] = ["sudo", "doas", "fakeroot", "su ", "gosu"];
 
 /// Returns whether a text contains a program that gives the rights of root.
-pub(super) fn may_be_root(text: &str) -> bool {
+pub(crate) fn may_be_root(text: &str) -> bool {
     RAISES.iter().any(|program| text.contains(program))
 }
 

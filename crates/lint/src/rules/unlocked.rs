@@ -213,7 +213,11 @@ fn of_clone(facts: &Facts<'_>, exists: Option<&dyn Exists>, found: &mut Findings
         let is_of_clone = |path: &str| {
             let full = plain(&join(&command.folder, path));
             let mut above = full.match_indices('/').map(|(at, _)| &full[..at]);
-            above.any(|folder| clones.contains(folder))
+            above.any(|folder| {
+                // The folder of a relative clone may be written completely.
+                let name = folder.rsplit('/').next().unwrap_or(folder);
+                clones.contains(folder) || facts.kind == Kind::Shell && clones.contains(name)
+            })
         };
         let list = options(command).into_iter().find(|(_, path, _)| {
             let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();

@@ -6,6 +6,7 @@
 
 mod branches;
 mod documents;
+mod folders;
 mod nested;
 mod operator;
 mod scan;
@@ -17,6 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::documents::{Delimiter, end_of_document, here_documents};
+use self::folders::join;
 pub(crate) use self::operator::EMPTY;
 pub use self::operator::Operator;
 use self::scan::Scanner;
@@ -38,6 +40,8 @@ pub struct ShellCommand {
     pub is_piped: bool,
     /// Whether its output goes into a file.
     pub is_saved: bool,
+    /// That file; empty if there is none.
+    pub output: String,
     /// Whether it runs only for the GPUs of another vendor, or for none.
     pub is_for_other: bool,
     /// What follows it.
@@ -166,6 +170,7 @@ type Char = (char, usize);
 struct Reader {
     variables: BTreeMap<String, String>,
     folder: String,
+    folders: folders::Folders,
     script: Script,
     missing: RefCell<Vec<(String, usize)>>,
     /// The number of unterminated here documents.
@@ -399,7 +404,7 @@ impl Reader {
                         self.branches.pattern(&pattern.text);
                     }
                     self.end_command(std::mem::take(&mut words));
-                    operator::group(c, &mut self.keywords);
+                    self.group(c);
                     if let Some(last) = self.script.commands[before..].last_mut() {
                         last.operator = Operator::of(c, chars.get(at + 1).map(|next| next.0));
                         last.is_piped = last.operator == Operator::Pipe;
@@ -474,7 +479,7 @@ impl Reader {
             "then", "do", "else", "elif", "if", "while", "until", "!", "{", "}", "time", "command",
         ];
         let first_setting = self.script.settings.len();
-        let is_saved = self.saved.take().is_some();
+        let saved = self.saved.take();
         loop {
             let Some(first) = words.first() else { return };
             let definition = first.text.split_once('=').filter(|(name, _)| is_name(name));
@@ -498,11 +503,11 @@ impl Reader {
             setting.scope = Scope::Command;
             setting.program = Some(program.clone());
         }
-        self.builtin(words, is_saved);
+        self.builtin(words, saved);
     }
 
     /// Interprets the shell's own commands, and keeps all others.
-    fn builtin(&mut self, words: Vec<Word>, is_saved: bool) {
+    fn builtin(&mut self, words: Vec<Word>, saved: Option<String>) {
         if let Some(script) = wrappers::script(&words) {
             return self.inner(&script, wrappers::is_remote(&words));
         }
@@ -520,26 +525,22 @@ impl Reader {
             "printf" => {
                 let name = words.windows(2).find(|pair| pair[0].text == "-v");
                 self.declared.extend(name.map(|pair| pair[1].text.clone()));
-                self.keep(words, is_saved);
+                self.keep(words, saved);
             }
-            "cd" | "pushd" => {
-                if let Some(word) = words.get(1) {
-                    self.folder = join(&self.folder, &word.text);
-                }
-            }
+            "cd" | "pushd" | "popd" => self.enter(&words),
             "alias" => {
                 self.aliases(&words[1..]);
-                self.keep(words, is_saved);
+                self.keep(words, saved);
             }
-            "echo" if is_saved => {
+            "echo" if saved.is_some() => {
                 self.written_lines(&words[1..]);
-                self.keep(words, is_saved);
+                self.keep(words, saved);
             }
-            _ => self.keep(words, is_saved),
+            _ => self.keep(words, saved),
         }
     }
 
-    fn keep(&mut self, words: Vec<Word>, is_saved: bool) {
+    fn keep(&mut self, words: Vec<Word>, saved: Option<String>) {
         let is_empty = |pair: &[Word]| pair[0].text == "-z" && pair[1].text.contains(UNKNOWN);
         match words[0].text.as_str() {
             "[" | "[[" | "test" => self.is_fallback |= words.windows(2).any(is_empty),
@@ -551,8 +552,17 @@ impl Reader {
         let is_for_other = self.branches.is_for_other();
         let (folder, stage) = (self.folder.clone(), self.stage);
         let keywords = std::mem::take(&mut self.keywords);
-        let command =
-            ShellCommand { words, folder, stage, is_saved, is_for_other, keywords, ..EMPTY };
+        let (is_saved, output) = (saved.is_some(), saved.unwrap_or_default());
+        let command = ShellCommand {
+            words,
+            folder,
+            stage,
+            is_saved,
+            output,
+            is_for_other,
+            keywords,
+            ..EMPTY
+        };
         self.script.commands.push(command);
     }
 }
@@ -576,14 +586,6 @@ fn is_name(text: &str) -> bool {
     let mut chars = text.chars();
     chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
-}
-
-fn join(folder: &str, next: &str) -> String {
-    if next.starts_with(['/', '~', UNKNOWN]) || folder.is_empty() {
-        next.to_owned()
-    } else {
-        format!("{}/{next}", folder.trim_end_matches('/'))
-    }
 }
 
 #[cfg(test)]

@@ -40,6 +40,7 @@ pub(crate) const EMPTY: ShellCommand = ShellCommand {
     stage: 0,
     is_piped: false,
     is_saved: false,
+    output: String::new(),
     is_for_other: false,
     operator: Operator::End,
     keywords: String::new(),

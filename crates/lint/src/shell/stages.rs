@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::folders::Folders;
 use super::{Char, Missing, Reader, Scope, Setting, UNKNOWN, Word};
 
 /// The number of stages whose base's variables are known. Real files have fewer.
@@ -51,6 +52,7 @@ impl Reader {
     /// Starts a `RUN`, whose shell variables end with it.
     pub(super) fn start_run(&mut self) {
         self.scopes.changed = Some(Vec::new());
+        self.folders = Folders::default();
     }
 
     /// Ends a `RUN`.

@@ -15,6 +15,7 @@ mod growth;
 mod held;
 mod heldout;
 mod hosts;
+mod image;
 mod installs;
 mod judged;
 mod labelled;

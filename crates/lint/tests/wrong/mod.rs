@@ -8,6 +8,7 @@ mod dockerfiles;
 mod failures;
 mod held;
 mod hosts;
+mod image;
 mod installs;
 mod layers;
 mod machines;
@@ -49,6 +50,7 @@ pub(crate) fn all() -> Vec<Wrong> {
         failures::WRONG,
         held::WRONG,
         hosts::WRONG,
+        image::WRONG,
         steps::WRONG,
         waits::WRONG,
     ]
