@@ -44,6 +44,7 @@ mod names;
 mod needs;
 mod ollama;
 mod operators;
+mod options;
 mod origins;
 mod overrides;
 mod owners;
@@ -164,6 +165,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     chips::run(facts, found);
     names::run(facts, found);
     words::run(facts, context, found);
+    options::run(facts, context, found);
     readers::run(facts, context, found);
     failures::run(facts, context, found);
     pipes::run(facts, found);

@@ -24,6 +24,7 @@ mod measured;
 mod missed;
 mod moving;
 mod once;
+mod options;
 mod origins;
 mod owners;
 mod probed;
