@@ -59,6 +59,7 @@ mod readers;
 mod requirements;
 mod rocm;
 mod sandbox;
+mod scripts;
 mod secrets;
 mod selection;
 mod shells;
@@ -178,6 +179,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     secrets::run(facts, found);
     steps::run(facts, found);
     starts::run(facts, context, found);
+    scripts::run(facts, context, found);
 }
 
 /// Lowers the severity of a row about a GPU if it is not certain that the file targets that GPU.

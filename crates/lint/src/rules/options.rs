@@ -156,8 +156,12 @@ impl<'c> Call<'c> {
             _ => None,
         };
         if let Some(needed) = problem {
-            let message =
-                format!("`{}` of {} does not accept `{given}`", option.text, self.program.name);
+            let (name, program) = (&option.text, &self.program.name);
+            // The part of a number before the point is used.
+            let message = match given.split_once('.').filter(|_| *value == Value::Number) {
+                Some((whole, _)) => format!("`{name}` of {program} reads `{given}` as `{whole}`"),
+                None => format!("`{name}` of {program} does not accept `{given}`"),
+            };
             let hit = Hit::new("option-value", option.line, message).at_most(severity);
             found.hit(hit.help(format!("write {needed}")).evidence(evidence(self.program)));
         }
@@ -314,6 +318,7 @@ fn held(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
             {
                 let gone = [(word, &*gone.instead)];
                 found.hit(removed(program, &gone, setting.line).at_most(severity));
+                break;
             }
         }
     }

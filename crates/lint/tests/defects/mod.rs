@@ -33,6 +33,7 @@ mod registry;
 mod relations;
 mod reviewed;
 mod rows;
+mod scripts;
 mod steps;
 mod structure;
 mod together;
