@@ -4,6 +4,7 @@
 
 mod contents;
 pub(crate) mod distribution;
+pub(crate) mod options;
 mod read;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -340,8 +340,8 @@ const MANY: usize = 3;
 const CHECKS: [&str; 8] =
     ["errexit", "$?", "|| exit", "|| return", "|| die", "|| {", "trap ", "|| error"];
 
-/// Checks for a script that installs software and goes on after an error.
-fn goes_on(facts: &Facts<'_>, found: &mut Findings<'_>) {
+/// Returns whether nothing in a script looks at the status of its commands.
+pub(super) fn is_lax(facts: &Facts<'_>) -> bool {
     let first = facts.text.lines().next().unwrap_or_default();
     let is_option = |line: &str| line.trim().starts_with("set -") && is_strict(line.trim());
     let is_strict = facts.text.lines().any(is_option)
@@ -353,26 +353,36 @@ fn goes_on(facts: &Facts<'_>, found: &mut Findings<'_>) {
         matches!(&*one.words[0].text, "source" | ".") && is_library
     });
     let checks = CHECKS.iter().any(|text| facts.code.contains(text));
-    if is_strict || loads || checks || is_for_source(facts) {
-        return;
-    }
+    !(is_strict || loads || checks || is_for_source(facts))
+}
+
+/// Returns what a script does that installs something and ignores errors; empty if it has only a
+/// few steps.
+pub(super) fn unnoticed(facts: &Facts<'_>) -> Option<&'static str> {
     // A chain of `&&` stops at an error, and `||` handles it.
     let is_unchecked = |one: &&ShellCommand| {
         matches!(one.operator, Operator::End | Operator::Pipe) && !is_condition(one)
     };
     let steps: Vec<String> = facts.commands.iter().filter(is_unchecked).filter_map(step).collect();
     let installs = steps.iter().filter(|step| step.contains("install")).count();
-    if installs >= 1 && steps.len() >= MANY {
-        let message = if installs >= MANY {
-            "the script goes on after a failed installation"
-        } else {
-            "the script goes on after a failed download, build or installation"
-        };
-        found.add("errors-ignored", 1, message);
+    let message = match (steps.len(), installs) {
+        (..MANY, _) => "",
+        (_, MANY..) => "goes on after a failed installation",
+        _ => "goes on after a failed download, build or installation",
+    };
+    (installs >= 1).then_some(message)
+}
+
+/// Checks for a script that installs software and goes on after an error.
+fn goes_on(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    if !is_lax(facts) {
+        return;
     }
-    if installs >= 1 {
-        restarts(facts, found);
+    let Some(message) = unnoticed(facts) else { return };
+    if !message.is_empty() {
+        found.add("errors-ignored", 1, format!("the script {message}"));
     }
+    restarts(facts, found);
 }
 
 /// Checks a script that goes on after an error for a restart of the machine.

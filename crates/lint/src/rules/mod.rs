@@ -49,6 +49,7 @@ mod names;
 mod needs;
 mod ollama;
 mod operators;
+mod options;
 mod origins;
 mod overrides;
 mod owners;
@@ -63,6 +64,7 @@ mod readers;
 mod requirements;
 mod rocm;
 mod sandbox;
+mod scripts;
 mod secrets;
 mod selection;
 mod shells;
@@ -188,6 +190,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     chips::run(facts, found);
     names::run(facts, found);
     words::run(facts, context, found);
+    options::run(facts, context, found);
     readers::run(facts, context, found);
     failures::run(facts, context, found);
     pipes::run(facts, found);
@@ -200,6 +203,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     secrets::run(facts, found);
     steps::run(facts, found);
     starts::run(facts, context, found);
+    scripts::run(facts, context, found);
 }
 
 /// Lowers the severity of a row about a GPU if it is not certain that the file targets that GPU.

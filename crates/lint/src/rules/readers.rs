@@ -31,6 +31,12 @@ const HOST: &str = "github.com/";
 /// Returns whether a text in lower case contains one of these repositories (`OWNER/NAME`), and no
 /// other repository with a similar name, which may be a fork with names of its own.
 fn has_only(lower: &str, repositories: &[String]) -> bool {
+    repositories.iter().any(|one| lower.contains(one.as_str())) && !names_fork(lower, repositories)
+}
+
+/// Returns whether a text in lower case contains a repository with a name like those of these
+/// repositories (`OWNER/NAME`), but of another owner.
+pub(super) fn names_fork(lower: &str, repositories: &[String]) -> bool {
     let names = || repositories.iter().filter_map(|one| one.split_once('/'));
     let words = || names().filter_map(|(_, name)| name.split(['.', '-', '_']).next());
     let mut others = lower.match_indices(HOST).map(|(at, _)| &lower[at + HOST.len()..]);
@@ -44,7 +50,7 @@ fn has_only(lower: &str, repositories: &[String]) -> bool {
         });
         !is_own && words().any(|word| path.contains(word)) && !path.contains("llama-swap")
     };
-    repositories.iter().any(|one| lower.contains(one.as_str())) && !others.any(is_other)
+    others.any(is_other)
 }
 
 /// Checks for options of a build that are set as variables.

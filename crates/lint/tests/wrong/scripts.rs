@@ -60,6 +60,9 @@ pub(super) const WRONG: &[Wrong] = &[
         "curl -fsSL https://github.com/a/b/pull/12.patch | git apply\n",
     ),
     ("flash-attn-value", "run.sh", 1, "llama-server -m a.gguf --flash-attn --jinja\n"),
+    ("option-gone", "run.sh", 1, "llama-server -m a.gguf --no-mmap\n"),
+    ("option-unknown", "run.sh", 1, "llama-server -m a.gguf --ctx-sise 4096\n"),
+    ("option-value", "run.sh", 1, "llama-server -m a.gguf --split-mode rows\n"),
     (
         "packages-do-not-match",
         "requirements.txt",

@@ -1,0 +1,105 @@
+//! Rules for scripts that go on after an error: those that a build runs, and those that continue
+//! without their virtual environment.
+
+use std::collections::BTreeSet;
+
+use super::failures::{is_condition, is_lax, unnoticed};
+use super::stages::{is_own, parts};
+use super::starts::script_text;
+use crate::dockerfile::Instruction;
+use crate::shell::{Operator, ShellCommand, UNKNOWN};
+use crate::{Context, Exists, Facts, Findings, Hit, Kind, Severity};
+
+/// The rule for scripts that go on after an error.
+const IGNORED: &str = "errors-ignored";
+
+pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    match (facts.kind, context.exists) {
+        (Kind::Dockerfile, Some(files)) => built(facts, files, found),
+        (Kind::Shell, _) => activates(facts, found),
+        _ => {}
+    }
+}
+
+/// The number of scripts of a build that are read.
+const MOST: usize = 10;
+
+/// Returns the script that a command runs: `./a.sh`, `bash /src/a.sh`.
+fn script(command: &ShellCommand) -> Option<&str> {
+    let words = command.texts();
+    let is_shell = matches!(words[0], "bash" | "sh" | "/bin/bash" | "/bin/sh");
+    let path =
+        if is_shell { words[1..].iter().find(|word| !word.starts_with('-'))? } else { words[0] };
+    // `bash -e a.sh` stops at an error.
+    let is_strict = is_shell && words[1..].iter().any(|word| word.starts_with('-'));
+    (path.ends_with(".sh") && !path.contains([UNKNOWN, '$']) && !is_strict).then_some(path)
+}
+
+/// Checks for a `RUN` with a script that goes on after an error, so that the build succeeds.
+fn built(facts: &Facts<'_>, files: &dyn Exists, found: &mut Findings<'_>) {
+    let all = facts.instructions();
+    let own: Vec<&Instruction> = all.iter().collect();
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    let runs = facts.commands.iter().filter(|one| is_own(all, one));
+    for command in runs {
+        let Some(path) = script(command).filter(|path| seen.insert(path)) else { continue };
+        if seen.len() > MOST {
+            return;
+        }
+        let copies: Vec<&Instruction> = own
+            .iter()
+            .filter(|one| parts(one).0 == "COPY" && one.stage <= command.stage)
+            .copied()
+            .collect();
+        let Some(text) = script_text(facts, &copies, path, files) else { continue };
+        let script = Facts::read("a.sh", &text);
+        let message = unnoticed(&script).filter(|message| !message.is_empty() && is_lax(&script));
+        if let Some(message) = message {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            let message = format!("`{name}` {message}, and the build succeeds");
+            let hit = Hit::new(IGNORED, command.words[0].line, message);
+            found.hit(hit.help(format!("write `set -e` in the second line of `{name}`")));
+        }
+    }
+}
+
+/// Returns the virtual environment that a command activates.
+fn environment(command: &ShellCommand) -> Option<&str> {
+    let words = command.texts();
+    let path = words.get(1).filter(|_| matches!(words[0], "source" | "."))?;
+    path.strip_suffix("/bin/activate")
+}
+
+/// Programs of an environment.
+const PROGRAMS: [&str; 6] = ["pip", "pip3", "python", "python3", "uvicorn", "vllm"];
+
+/// Checks for a script that goes on with the system's Python if its virtual environment is missing.
+fn activates(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let is_plain = |one: &&ShellCommand| {
+        one.operator == Operator::End && one.keywords.is_empty() && !is_condition(one)
+    };
+    let mut commands = facts.commands.iter();
+    let Some(command) = commands.find(|one| environment(one).is_some()).filter(is_plain) else {
+        return;
+    };
+    let Some(folder) = environment(command) else { return };
+    let name = folder.rsplit('/').next().unwrap_or(folder);
+    // The script creates or tests it.
+    let is_known = facts.commands.iter().any(|one| {
+        let words = one.texts();
+        let tests =
+            matches!(words[0], "[" | "[[" | "test") && words.iter().any(|word| word.contains(name));
+        tests || ["venv", "virtualenv"].iter().any(|word| words.contains(word))
+    });
+    let uses = commands.any(|one| {
+        let program = one.words[0].text.rsplit('/').next().unwrap_or_default();
+        PROGRAMS.contains(&program)
+    });
+    let is_said = found.places().iter().any(|(_, rule)| *rule == IGNORED);
+    if uses && !is_known && !is_said && is_lax(facts) {
+        let message =
+            "if the virtual environment is missing, the script goes on with another Python";
+        let hit = Hit::new(IGNORED, command.words[0].line, message);
+        found.hit(hit.at_most(Severity::Information));
+    }
+}
