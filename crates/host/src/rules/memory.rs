@@ -1,9 +1,10 @@
 //! The memory of a GPU that shares it with the host: the limit, the carve-out, and contradictions
 //! between them.
 //!
-//! The repairs of all rules together never leave the GPU with less memory than before, except those
-//! of [`for_host`], which reports that the host has too little. While the carve-out is large, only
-//! [`carve_out`] gives advice: it computes the limit from the total after the change.
+//! The repairs of all rules together never leave the GPU with less memory than before, unless the
+//! host then has too little: [`for_host`] reports that, and [`carve_out`] does not keep such a
+//! limit. While the carve-out is large, only [`carve_out`] gives advice: it computes the limit from
+//! the total after the change.
 
 use super::system::System;
 use super::{Context, Finding, ModelUse, Severity, Verdict, gib, kernel};
@@ -24,11 +25,12 @@ const SMALL: u64 = 4 * GIB;
 /// The carve-out to choose in the firmware setup; some machines offer no size below 2 GiB.
 const CHOSEN: u64 = GIB / 2;
 
-/// Returns the limit to set once the carve-out is small, in bytes: at least what the GPU has now.
+/// Returns the limit to set once the carve-out is small, in bytes: at least what the GPU has now,
+/// unless that would leave less than [`LEFT`] for the host.
 fn after_change(vram: u64, total: u64, limit: Option<u64>) -> u64 {
     let freed = vram.saturating_sub(CHOSEN);
-    // A limit above the total has no effect.
-    advised(total + freed).max(limit.unwrap_or_default().min(total) + freed)
+    let kept = limit.unwrap_or_default().min(total.saturating_sub(LEFT));
+    advised(total + freed).max(kept + freed)
 }
 
 /// Returns whether the carve-out has to change before anything else. A virtual machine's firmware

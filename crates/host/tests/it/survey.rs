@@ -1,4 +1,4 @@
-//! Machines of the third survey: what an expert says to their owners.
+//! Machines of the third and fourth survey: what an expert says to their owners.
 
 use host::rules::{Check, Outcome, Severity};
 
@@ -22,9 +22,9 @@ const JUDGED: &[(&str, &str, &[&str])] = &[
     ("halo-cachyos", "gfx1151", &["memory-gpu-limit"]),
     ("halo-ms-s1", "gfx1151", &[]),
     ("phoenix-ubuntu-26", "gfx1103", &["override-spoof"]),
-    ("strix-point-debian", "gfx1150", &["kernel-rocm", "kernel-gttsize"]),
-    ("strix-point-arch", "gfx1150", &["kernel-rocm", "firmware-mes", "memory-gpu-limit"]),
-    ("strix-point-updates", "gfx1150", &["kernel-rocm", "firmware-mes", "memory-gpu-limit"]),
+    ("strix-point-debian", "gfx1150", &["kernel-gttsize"]),
+    ("strix-point-arch", "gfx1150", &["firmware-mes", "memory-gpu-limit"]),
+    ("strix-point-updates", "gfx1150", &["firmware-mes", "memory-gpu-limit"]),
     ("krackan-nixos", "gfx1152", &[]),
     ("navi3-with-raphael", "gfx1100", &["gpu-several"]),
     ("navi2-cezanne-silverblue", "gfx1032", &["gpu-several"]),
@@ -32,9 +32,37 @@ const JUDGED: &[(&str, &str, &[&str])] = &[
     ("wsl2-navi3", "gfx1101", &["wsl-gpu"]),
 ];
 
+/// The same for the fourth survey.
+const FOURTH: &[(&str, &str, &[&str])] = &[
+    ("halo-iommu-pt", "gfx1151", &[]),
+    ("halo-gtr9-96g", "gfx1151", &["memory-carve-out"]),
+    ("halo-old-workarounds", "gfx1151", &[]),
+    ("halo-debugging", "gfx1151", &["memory-gpu-limit"]),
+    ("halo-gtt-only", "gfx1151", &["kernel-gttsize", "memory-gpu-limit", "memory-gtt"]),
+    ("halo-ubuntu-25.10", "gfx1151", &["kernel-rocm", "memory-gpu-limit"]),
+    ("halo-debian-backports", "gfx1151", &["memory-gpu-limit"]),
+    ("halo-zbook-rc", "gfx1151", &["memory-gpu-limit"]),
+    ("halo-slow-copies", "gfx1151", &["kernel-faults"]),
+    ("halo-64g-limit-124", "gfx1151", &["memory-carve-out"]),
+    ("halo-64g-laptop", "gfx1151", &[]),
+    ("halo-arch-mes83", "gfx1151", &["kernel-rocm", "firmware-mes", "memory-gpu-limit"]),
+    ("phoenix-sdboot", "gfx1103", &["override-spoof"]),
+    ("phoenix-8g", "gfx1103", &["override-spoof"]),
+    ("krackan-override", "gfx1152", &["memory-gpu-limit", "override-spoof"]),
+    ("strix-point-oem-6.11", "gfx1150", &["memory-gpu-limit"]),
+    ("navi4-slow-copies", "gfx1200", &["kernel-faults"]),
+    ("navi4-arch-cwsr", "gfx1201", &[]),
+    ("navi2-fedora-44", "gfx1030", &[]),
+    ("navi2-docker", "gfx1031", &["override-spoof"]),
+    ("mi250x-docker", "gfx90a", &[]),
+    ("navi4-with-raphael", "gfx1201", &["gpu-several"]),
+    ("wsl2-ubuntu-22", "gfx1102", &["wsl-gpu"]),
+    ("navi3-vm-slow-copies", "gfx1100", &["kernel-faults"]),
+];
+
 #[test]
-fn every_machine_of_the_third_survey_is_judged_right() {
-    for (name, gpu, right) in JUDGED {
+fn every_machine_of_the_surveys_is_judged_right() {
+    for (name, gpu, right) in JUDGED.iter().chain(FOURTH) {
         let checks = check_for(&machine::read(name, ""), &images(), gpu);
         assert_eq!(serious(&checks), *right, "{name}: {checks:#?}");
     }
