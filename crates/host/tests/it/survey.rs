@@ -269,3 +269,41 @@ fn everything_that_wsl_lacks_is_named() {
         assert!(found.contains(text), "{found}");
     }
 }
+
+/// The releases of kernel.org, Ubuntu's own, Ubuntu's builds of unchanged kernels, and Proxmox's.
+#[test]
+fn a_kernel_is_looked_up_among_those_of_its_source() {
+    for (release, has_fault) in [
+        ("7.0.11-200.fc44.x86_64", false),
+        ("7.0.12-200.fc44.x86_64", true),
+        ("7.0.13-1-cachyos", false),
+        ("7.0.120-1-cachyos", false),
+        ("7.1.0-arch1-1", true),
+        ("7.1.0", true),
+        ("7.1.1-arch1-1", false),
+        ("7.0.12-070012-generic", true),
+        ("7.0.0-14-generic", false),
+        ("7.0.0-28-generic", true),
+        ("7.0.0-28-lowlatency", true),
+        ("7.0.0-30-generic", false),
+        ("7.0.0-1012-oem", false),
+        ("7.1.0-12-generic", false),
+        ("7.0.12-2-pve", false),
+        ("rubbish", false),
+    ] {
+        let version = format!("== proc/version\nLinux version {release} (b@b) (gcc 15) #1 SMP\n");
+        let found = told("strix-halo", &version, "kernel-faults");
+        assert_eq!(found.contains("has a known fault"), has_fault, "{release}: {found}");
+    }
+    for (release, is_test) in [
+        ("7.2.0-rc3-1-mainline", true),
+        ("7.2.0-0.rc3.20260810git1.fc45.x86_64", true),
+        ("7.2.0-next-20260821", true),
+        ("7.2.2-1-cachyos-rc", false),
+        ("7.2.2-arch1-1", false),
+    ] {
+        let version = format!("== proc/version\nLinux version {release} (b@b) (gcc 15) #1 SMP\n");
+        let found = told("strix-halo", &version, "kernel-faults");
+        assert_eq!(found.contains("is a test version"), is_test, "{release}: {found}");
+    }
+}
