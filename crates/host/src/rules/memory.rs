@@ -345,15 +345,21 @@ pub(super) fn fragmentation(context: &Context<'_>) -> Verdict {
         .into()
 }
 
+/// Returns how much of the host's memory a GPU can use: no more than the driver shows to programs,
+/// than the limit allows, and than there is.
+fn host_memory(context: &Context<'_>, gpu: &Gpu) -> Option<u64> {
+    let memory = &context.machine.memory;
+    let shown = [gpu.gtt, memory.gpu_limit].into_iter().flatten().min()?;
+    Some(shown.min(memory.total.unwrap_or(shown)))
+}
+
 /// The GPU has enough memory for a model.
 pub(super) fn model(context: &Context<'_>) -> Verdict {
     let Some(ModelUse { model, context: asked }) = context.model else {
         return Verdict::skipped("no model given (--model)");
     };
     let Some((gpu, target)) = context.gpu() else { return Verdict::skipped("no GPU") };
-    let memory = &context.machine.memory;
-    let of_host = gpu.gtt.or(memory.gpu_limit).map(|gtt| gtt.min(memory.total.unwrap_or(gtt)));
-    let usable = match (gpu.vram, of_host) {
+    let usable = match (gpu.vram, host_memory(context, gpu)) {
         // The GPU uses the memory that the firmware reserves or the host's memory, whichever is
         // larger.
         (Some(vram), Some(of_host)) if context.is_integrated(target) => vram.max(of_host),
@@ -407,7 +413,7 @@ fn model_repair(context: &Context<'_>, gpu: &Gpu, need: u64, room: u64) -> Strin
         (Some(_), Some(total)) => advised(total),
         _ => 0,
     };
-    let now = gpu.vram.unwrap_or_default().max(memory.gpu_limit.unwrap_or_default());
+    let now = gpu.vram.max(host_memory(context, gpu)).unwrap_or_default();
     if later > now && need <= later / 10 * 9 {
         return format!(
             "# first give the GPU more memory (memory-gpu-limit or memory-carve-out): the model fits into {}",

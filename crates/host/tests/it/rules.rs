@@ -698,6 +698,9 @@ fn a_model_has_to_fit_into_the_memory_that_programs_can_use() {
             "# first give the GPU more memory",
         ),
         ("halo-default-limit", "gfx1151", 150, exact(1), warning, "# use a smaller model"),
+        // The driver shows more than the limit allows, or the limit is larger than the memory.
+        ("halo-gtt-only", "gfx1151", 75, exact(1), warning, "the GPU has 62.4 GiB"),
+        ("halo-64g-limit-124", "gfx1151", 75, exact(1), warning, "the model fits into 121.5 GiB"),
     ] {
         let name = "a.gguf".to_owned();
         let model = Model { name, weights: gib * GIB, cache, context: Some(32768) };
