@@ -317,10 +317,6 @@ fn variables(
     if row.gpu != GpuWay::Rocm || !asked.has_gpu {
         return Ok(BTreeMap::new());
     }
-    if machine.wsl.is_some() {
-        let hint = "this is WSL2, which has no /dev/kfd: a container with this track finds the GPU only on a machine that runs Linux itself";
-        tell(Notice::Hint(hint.to_owned()));
-    }
     let gpus = data.gpus()?;
     let (gpu, _) = machine::choose_gpu(asked.gpu.as_deref(), &gpus, &machine.gpus, data, tell)?;
     let (tracks, pins) = (data.tracks()?, data.pins()?);

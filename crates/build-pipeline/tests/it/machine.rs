@@ -316,17 +316,6 @@ fn in_wsl2_the_variable_with_which_rocm_finds_the_gpu_is_set() {
     }
 }
 
-/// WSL2 has no /dev/kfd, which the printed files name.
-#[test]
-fn in_wsl2_the_printed_file_is_for_another_machine() {
-    for (machine, is_wsl) in [("strix-halo-wsl2", true), ("strix-halo", false)] {
-        let project = with_machine(machine, "");
-        let ran = project.run("run official --print quadlet --host-root machine").expect(0);
-        let is_told = ran.stderr.contains("this is WSL2, which has no /dev/kfd");
-        assert_eq!(is_told, is_wsl, "{machine}: {}", ran.stderr);
-    }
-}
-
 #[test]
 fn what_is_for_builds_and_for_debugging_is_printed_only_where_it_is_asked_for() {
     let project = Project::new();
