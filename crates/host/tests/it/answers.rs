@@ -452,3 +452,56 @@ fn what_a_working_system_writes_is_harmless() {
         assert!(one.failure.is_harmless || !is_ignored, "{name}");
     }
 }
+
+/// Advice for another kind of message is left out; advice for the program of the log comes first.
+#[test]
+fn what_the_lines_and_the_program_confirm_comes_first() {
+    let failures = catalogue();
+    let dockerfile = "dockerfile parse error on line 3: unknown instruction: EOF\n";
+    let fault = "Memory access fault by GPU node-1 (Agent handle: 0x1) on address 0x2. \
+        Reason: Page not present or supervisor privilege.\n";
+    for (log, first, without) in [
+        (dockerfile.to_owned(), "`unknown instruction` ", "`no FROM statement`"),
+        (format!("{fault}vllm serve\n"), "vLLM: ", "ComfyUI: "),
+        (format!("{fault}sglang.launch_server\n"), "", "vLLM: "),
+        (format!("{fault}llama-server\nggml_cuda_init\n"), "llama.cpp: ", "vLLM: "),
+    ] {
+        let found = failures.diagnose(log.as_bytes()).unwrap().found;
+        let fix = &found[0].fix;
+        assert!(fix[0].starts_with(first), "{log}: {fix:?}");
+        assert!(!fix.iter().any(|line| line.starts_with(without)), "{log}: {fix:?}");
+    }
+    // Nothing is left out if the lines contain no quote.
+    let log = "failed to solve: dockerfile parse error on line 3: FROM requires one argument\n";
+    let found = failures.diagnose(log.as_bytes()).unwrap().found;
+    let all = found.iter().filter(|one| one.failure.name == "dockerfile-refused");
+    assert!(all.clone().all(|one| one.fix.len() == one.failure.fix.len()), "{found:?}");
+}
+
+/// Windows has neither `export` nor the commands of Linux.
+#[test]
+fn windows_gets_no_commands_of_linux() {
+    let failures = catalogue();
+    let commands = ["export ", "unset ", "ls ", "sudo ", "cat /", "ldd ", "rm -", "grep ", "apt"];
+    let windows = "C:\\Users\\a\\venv\\Scripts\\python.exe main.py\r\n";
+    let mut wrong = Vec::new();
+    for (name, log) in logs(FAILING) {
+        let found = failures.diagnose(format!("{windows}{log}").as_bytes()).unwrap().found;
+        for one in found.iter().filter(|one| one.failure.name == name) {
+            // Where nothing else is known, the advice for Linux is better than none.
+            let is_command = |line: &String| commands.iter().any(|one| line.starts_with(one));
+            let is_for_both = one.failure.fix.iter().any(|line| !is_command(line));
+            let is_linux = log.contains("/opt/rocm")
+                || log.contains("/dev/")
+                || log.contains("amdgpu 0000:")
+                || log.contains("kfd kfd:")
+                || log.contains("ROCk module")
+                || log.contains("gfxhub");
+            let shown = one.fix.iter().find(|line| is_command(line));
+            wrong.extend(
+                shown.filter(|_| is_for_both && !is_linux).map(|line| format!("{name}: {line}")),
+            );
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+}
