@@ -25,20 +25,16 @@ pub(super) fn told<'l>(
         // Advice for another kind of log is better than none.
         fitting = failure.fix.iter().map(|text| (text, text.clone())).collect();
     }
-    // A line that starts with `or` continues the one before.
-    let is_list = fitting.iter().any(|(text, _)| continues(text));
+    // A line that starts so continues the one before.
+    let is_list = fitting.iter().any(|(text, _)| CONTINUES.iter().any(|one| text.starts_with(one)));
     if !is_list {
-        fitting.sort_by_key(|(text, _)| !log.is_for_this(text));
+        fitting.sort_by_key(|(text, _)| log.rank(text));
     }
     (cause, fitting.into_iter().map(|(_, text)| text).collect())
 }
 
-/// Returns whether a line of advice refers to the lines before it.
-fn continues(text: &str) -> bool {
-    ["or ", "or: ", "then ", "otherwise", "also ", "until then", "without "]
-        .iter()
-        .any(|start| text.starts_with(start))
-}
+/// The beginnings of advice that refers to the line before it.
+const CONTINUES: &[&str] = &["or ", "or: ", "then ", "otherwise", "also ", "until then"];
 
 /// What is known of a log.
 struct Log<'a> {
@@ -82,11 +78,15 @@ impl Log<'_> {
         quotes(text).into_iter().any(is_here)
     }
 
-    /// Returns whether advice is especially for this log.
-    fn is_for_this(&self, text: &str) -> bool {
-        let mut all = self.subjects.iter().zip(self.seen);
-        self.has_quote_of(text)
-            || all.any(|(one, state)| one.is_first && state.is_sure() && one.is_for(text))
+    /// Returns the place of advice in the order: first what is especially for this log, last what is
+    /// for a subject that the log may not come from.
+    fn rank(&self, text: &str) -> usize {
+        let all = || self.subjects.iter().zip(self.seen).filter(|(one, _)| one.is_for(text));
+        if self.has_quote_of(text) || all().any(|(one, state)| one.is_first && state.is_sure()) {
+            return 0;
+        }
+        let is_unsure = all().any(|(one, state)| one.unsure.is_some() && state.is_open(one));
+        if is_unsure { 2 } else { 1 }
     }
 }
 
@@ -119,10 +119,15 @@ fn for_windows(text: String) -> Option<String> {
     if variables.contains(['/', '$', ';']) {
         return None;
     }
+    Some(set(variables, why))
+}
+
+/// Returns the commands of Windows that set variables.
+fn set(variables: &str, why: &str) -> String {
     let all: Vec<String> =
         variables.split_whitespace().map(|variable| format!("set {variable}")).collect();
     let set = all.join(" and ");
-    Some(if why.is_empty() { set } else { format!("{set} ({why})") })
+    if why.is_empty() { set } else { format!("{set} ({why})") }
 }
 
 /// Returns a text with a capital letter at its start.
