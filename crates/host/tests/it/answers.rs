@@ -465,6 +465,7 @@ fn what_the_lines_and_the_program_confirm_comes_first() {
         (dockerfile.to_owned(), "`unknown instruction` ", "`no FROM statement`"),
         (format!("{fault}SGLang of a Radeon gfx1100\n"), "SGLang: ", "vLLM: "),
         (format!("{device}SGLang of an AMD Instinct MI300X\n"), "build-pipeline ", "SGLang: "),
+        (format!("{fault}AMD Instinct MI300X\n"), "build-pipeline ", "Strix"),
         (format!("{fault}HSA_OVERRIDE_GFX_VERSION=10.3.0\n"), "unset HSA", "SGLang: "),
         (format!("{device}llama.cpp\n"), "build-pipeline ", "gfx90c"),
         (format!("{device}Name: gfx803 \n"), "Polaris", "Strix"),
