@@ -240,6 +240,20 @@ pub const SUBJECT: Form = Form::of(
             "the prefix",
             "unsure = \"if the GPU is a Strix Halo:\"",
         ),
+        Key::optional(
+            "first",
+            Kind::Flag,
+            "Whether such lines of `fix` come first if the log is certainly from the subject. The order stays if a line starts with `or`, since it continues another one.",
+            "`false`",
+            "first = true",
+        ),
+        Key::optional(
+            "windows",
+            Kind::Flag,
+            "Whether such logs are from Windows: `export NAME=VALUE` is shown as `set NAME=VALUE`.",
+            "`false`",
+            "windows = true",
+        ),
     ]],
 );
 

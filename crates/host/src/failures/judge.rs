@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::advice::told;
 use super::times::are_far_apart;
-use super::{Diagnosis, Failure, Failures, LogLine, Pattern, StatedErrors, Subject, Use};
+use super::{Diagnosis, Failures, LogLine, Pattern, StatedErrors, Use};
 
 /// The state of a failure while a log is read.
 #[derive(Debug, Clone, Default)]
@@ -33,9 +34,9 @@ const DETAILS_WITHIN: u64 = 200;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
     /// The last line with a sign.
-    sign: Option<u64>,
+    pub(super) sign: Option<u64>,
     /// Whether a pattern of `against` matched.
-    is_doubtful: bool,
+    pub(super) is_doubtful: bool,
 }
 
 /// The state of all failures while a log is read.
@@ -218,7 +219,8 @@ impl<'f> Judge<'f> {
             });
             let fits = fits || may_fit && failure.is_presumed;
             let Some(lines) = trace.confirmed.or(trace.pending) else { continue };
-            let (cause, fix) = told(failure, &failures.subjects, &subjects);
+            let shown_lines = lines.iter().chain(&trace.details);
+            let (cause, fix) = told(failure, &failures.subjects, &subjects, shown_lines);
             details.insert(failure.name.as_str(), trace.details);
             let one = Diagnosis { failure, cause, fix, lines, count: trace.count };
             if fits {
@@ -286,68 +288,6 @@ impl StatedErrors {
         self.lines.retain(|line| line.number < number);
         self.count = self.lines.len() as u64;
         self
-    }
-}
-
-/// Returns the cause and the advice of a failure, without what is only for other logs.
-fn told(failure: &Failure, subjects: &[Subject], seen: &[Seen]) -> (String, Vec<String>) {
-    let fit = |text: &String| fitting(text, subjects, seen);
-    let mut cause = failure.cause.clone();
-    for reason in &failure.reasons {
-        let Some(fitting) = fit(reason) else { continue };
-        cause.push_str(". ");
-        cause.push_str(&if fitting == *reason { fitting } else { sentence(&fitting) });
-    }
-    let fix: Vec<String> = failure.fix.iter().filter_map(fit).collect();
-    // Advice for another kind of log is better than none.
-    (cause, if fix.is_empty() { failure.fix.clone() } else { fix })
-}
-
-/// Returns a reason or advice in the form that fits the log, or `None` if it is for other logs.
-pub(super) fn fitting(text: &str, subjects: &[Subject], seen: &[Seen]) -> Option<String> {
-    let all = subjects.iter().zip(seen).filter(|(subject, _)| subject.is_for(text));
-    let mut fitting = text.to_owned();
-    for (subject, state) in all {
-        if !state.may_be(subject) {
-            return None;
-        }
-        if state.is_open(subject) {
-            fitting = subject.unsure_of(text).unwrap_or(fitting);
-        }
-    }
-    Some(fitting)
-}
-
-/// Returns a text with a capital letter at its start.
-fn sentence(text: &str) -> String {
-    let mut rest = text.chars();
-    let first = rest.next().into_iter().flat_map(char::to_uppercase);
-    first.chain(rest.clone()).collect()
-}
-
-impl Subject {
-    /// Returns whether a reason or advice is only for logs of this subject.
-    fn is_for(&self, text: &str) -> bool {
-        self.advice.iter().any(|beginning| text.starts_with(beginning.as_str()))
-    }
-
-    /// Returns a reason or advice for this subject as a sentence for a log that may come from it.
-    fn unsure_of(&self, text: &str) -> Option<String> {
-        let rest = self.advice.iter().find_map(|beginning| text.strip_prefix(beginning.as_str()));
-        self.unsure.as_ref().zip(rest).map(|(unsure, rest)| format!("{unsure}{rest}"))
-    }
-}
-
-impl Seen {
-    /// Returns whether the log may come from the subject: a sign matched, or the subject has
-    /// patterns for other logs, and none of them matched.
-    pub(super) fn may_be(&self, subject: &Subject) -> bool {
-        self.sign.is_some() || self.is_open(subject)
-    }
-
-    /// Returns whether nothing in the log says that it comes from the subject or from another one.
-    fn is_open(&self, subject: &Subject) -> bool {
-        self.sign.is_none() && !(self.is_doubtful || subject.against.is_empty())
     }
 }
 

@@ -8,10 +8,11 @@
 //! evidence, and a failure without a certain cause is reported only if no other one explains it.
 //! If nothing in a log names a GPU, failures of AMD GPUs are only possible. `wrapped` joins the
 //! lines of a log that a terminal wrapped, if its single lines show no failure.
-//! `read` and `assess_read` read the catalogue. If a log shows no known failure, the lines that
-//! themselves state an error are shown, and `assess` says which part failed and how, as far as the
-//! lines say it.
+//! `advice` chooses the sentences that fit the log. `read` and `assess_read` read the catalogue. If
+//! a log shows no known failure, the lines that themselves state an error are shown, and `assess`
+//! says which part failed and how, as far as the lines say it.
 
+mod advice;
 mod assess;
 mod assess_read;
 mod judge;
@@ -91,6 +92,10 @@ struct Subject {
     advice: Vec<String>,
     /// What replaces such a beginning if nothing in a log shows whether it comes from the subject.
     unsure: Option<String>,
+    /// Whether such advice comes before other advice if a sign matches.
+    is_first: bool,
+    /// Whether such logs come from Windows, where variables are set with `set`.
+    is_windows: bool,
 }
 
 /// A pattern of the catalogue.

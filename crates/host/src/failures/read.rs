@@ -271,9 +271,12 @@ fn read_subject(
     let against = table.texts(report, "against", "NVIDIA GeForce", pattern);
     let advice = table.texts(report, "advice", "Strix Halo:", text);
     let unsure = table.optional(report, "unsure", text);
+    let is_first = table.flag(report, "first");
+    let is_windows = table.flag(report, "windows");
     let (signs, against, advice) = (signs?, against?, advice?);
     let (signs, against) = (patterns.add(signs), patterns.add(against));
-    Ok((name?, Subject { signs, against, advice, unsure: unsure? }))
+    let (unsure, is_first, is_windows) = (unsure?, is_first?, is_windows?);
+    Ok((name?, Subject { signs, against, advice, unsure, is_first, is_windows }))
 }
 
 fn read_failure(

@@ -7,8 +7,9 @@
 use std::io::{self, Read};
 use std::ops::Range;
 
+use super::advice::fitting;
 use super::assess::Known;
-use super::judge::{Judge, Quote, Seen, Verdict, fitting};
+use super::judge::{Judge, Quote, Seen, Verdict};
 use super::texts::TextHit;
 use super::wrapped::Kept;
 use super::{Diagnoses, Diagnosis, Failures};

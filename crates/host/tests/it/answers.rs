@@ -452,3 +452,69 @@ fn what_a_working_system_writes_is_harmless() {
         assert!(one.failure.is_harmless || !is_ignored, "{name}");
     }
 }
+
+/// Advice for another kind of message is left out; advice for the program of the log comes first.
+#[test]
+fn what_the_lines_and_the_program_confirm_comes_first() {
+    let failures = catalogue();
+    let dockerfile = "dockerfile parse error on line 3: unknown instruction: EOF\n";
+    let fault = "Memory access fault by GPU node-1 (Agent handle: 0x1) on address 0x2. \
+        Reason: Page not present or supervisor privilege.\n";
+    let device = "HIP error: invalid device function\n";
+    for (log, first, without) in [
+        (dockerfile.to_owned(), "`unknown instruction` ", "`no FROM statement`"),
+        (format!("{fault}SGLang of a Radeon gfx1100\n"), "SGLang: ", "vLLM: "),
+        (format!("{device}SGLang of an AMD Instinct MI300X\n"), "build-pipeline ", "SGLang: "),
+        (format!("{fault}AMD Instinct MI300X\n"), "build-pipeline ", "Strix"),
+        (format!("{fault}HSA_OVERRIDE_GFX_VERSION=10.3.0\n"), "unset HSA", "SGLang: "),
+        (format!("{device}llama.cpp\n"), "build-pipeline ", "gfx90c"),
+        (format!("{device}Name: gfx803 \n"), "Polaris", "Strix"),
+        (
+            "Cannot connect to the Docker daemon at unix:///run/docker.sock\n".to_owned(),
+            "`Docker daemon at unix`",
+            "`permission",
+        ),
+        (
+            "failed to connect to the docker API at npipe:////./pipe/dockerDesktopLinuxEngine\n"
+                .to_owned(),
+            "`docker_engine`",
+            "sudo",
+        ),
+    ] {
+        let found = failures.diagnose(log.as_bytes()).unwrap().found;
+        let fix = &found[0].fix;
+        assert!(fix[0].starts_with(first), "{log}: {fix:?}");
+        assert!(!fix.iter().any(|line| line.starts_with(without)), "{log}: {fix:?}");
+    }
+    // Nothing is left out if the lines contain no quote.
+    let log = "failed to solve: dockerfile parse error on line 3: FROM requires one argument\n";
+    let found = failures.diagnose(log.as_bytes()).unwrap().found;
+    let all = found.iter().filter(|one| one.failure.name == "dockerfile-refused");
+    assert!(all.clone().all(|one| one.fix.len() == one.failure.fix.len()), "{found:?}");
+}
+
+/// Windows has neither `export` nor the commands of Linux.
+#[test]
+fn windows_gets_no_commands_of_linux() {
+    let failures = catalogue();
+    let commands = ["export ", "ls -", "ls /", "sudo ", "cat /", "ldd ", "rm -", "grep ", "apt"];
+    let windows = "C:\\Users\\a\\venv\\Scripts\\python.exe main.py\r\n";
+    let mut wrong = Vec::new();
+    for (name, log) in logs(FAILING) {
+        let found = failures.diagnose(format!("{windows}{log}").as_bytes()).unwrap().found;
+        for one in found.iter().filter(|one| one.failure.name == name) {
+            // Where nothing else is known, the advice for Linux is better than none.
+            let is_command = |line: &String| commands.iter().any(|one| line.starts_with(one));
+            let is_for_both = one.failure.fix.iter().any(|line| !is_command(line));
+            let linux = [
+                "/opt/", "/dev/", "/usr/", "/home/", "amdgpu", "kfd", "ROCk", "WSL", "gfxhub",
+                "render",
+            ];
+            let is_linux = linux.iter().any(|sign| log.contains(sign));
+            let shown = one.fix.iter().find(|line| is_command(line));
+            let shown = shown.filter(|_| is_for_both && !is_linux);
+            wrong.extend(shown.map(|line| format!("{name}: {line}")));
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+}
