@@ -26,6 +26,8 @@ pub(crate) struct Program {
     pub(crate) project: String,
     /// The project's repositories and images, in lower case.
     origins: Vec<String>,
+    /// Texts of files that use a changed copy of it, in lower case.
+    pub(crate) copies: Vec<String>,
     /// The newest release whose options are known, for messages.
     pub(crate) until: String,
     /// Whether it accepts an option only as it is written here, with its value as the next word.
@@ -86,7 +88,7 @@ impl Program {
             after.next().is_some_and(|(known, _)| known.starts_with(start))
         };
         let is_short = !name.starts_with("--");
-        if is_short || starts(name) || positive.is_some_and(|name| starts(&name)) {
+        if is_short || starts(name) || positive.is_some_and(|plain| starts(&plain)) {
             Answer::Has(&Value::Any)
         } else {
             Answer::Unknown
@@ -140,6 +142,7 @@ impl Program {
             name: String::new(),
             project: String::new(),
             origins: Vec::new(),
+            copies: Vec::new(),
             until: String::new(),
             is_exact: false,
             options: BTreeMap::new(),
@@ -154,6 +157,7 @@ impl Program {
             "or" => self.starts.push(words(rest)),
             "name" => rest.clone_into(&mut self.name),
             "origins" => self.origins = words(rest),
+            "copies" => self.copies = words(rest),
             "project" => rest.clone_into(&mut self.project),
             "until" => rest.clone_into(&mut self.until),
             "source" => rest.clone_into(&mut self.evidence.source),

@@ -54,7 +54,7 @@ impl<'c> Call<'c> {
             let (own, rest) = start.split_first().map_or(("", start), |(own, rest)| (&**own, rest));
             let is_program = name == own || own == "python" && name.starts_with("python");
             let rest_starts = words.len() > rest.len()
-                && rest.iter().zip(&words[1..]).all(|(own, word)| *own == word.text);
+                && rest.iter().zip(&words[1..]).all(|(one, word)| *one == word.text);
             is_program && rest_starts
         };
         for program in programs() {
@@ -250,9 +250,6 @@ static PIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!("{number}|{git}|{path}|{package}")).ok()
 });
 
-/// Texts of files that use changed copies of programs.
-const COPIES: [&str; 6] = [" tq_", "fork", "gfx906", "ik_llama", "turbo3", "turboquant"];
-
 /// Names of Dockerfiles that can install what a script starts.
 const DOCKERFILES: [&str; 4] = ["Containerfile", "Dockerfile", "../Containerfile", "../Dockerfile"];
 
@@ -265,7 +262,7 @@ fn severity(facts: &Facts<'_>, context: Context<'_>, program: &Program) -> Optio
     let mut texts: Vec<String> = vec![facts.text.to_ascii_lowercase()];
     texts.extend(beside.map(|text| text.to_ascii_lowercase()));
     let is_copy = |text: &String| {
-        COPIES.iter().any(|copy| text.contains(copy)) || names_fork(text, program.origins())
+        program.copies.iter().any(|copy| text.contains(copy)) || names_fork(text, program.origins())
     };
     let names_it = |line: &&str| line.contains(project) || line.contains("llama");
     let is_pinned = |text: &String| {
