@@ -4,7 +4,10 @@ case $MODEL in /*) ;; *) MODEL=/models/$MODEL ;; esac
 if [ "${SOFTWARE-}" = 1 ]; then
     export GGML_VK_VISIBLE_DEVICES=0
 fi
-llama-server --host 127.0.0.1 --port 18080 --model "$MODEL" --n-gpu-layers 999 --no-mmap --ctx-size 256 &
+# Releases from September 2026 on have no --no-mmap.
+load=(--no-mmap)
+[[ "$(llama-server --help 2>&1)" == *--load-mode* ]] && load=(--load-mode none)
+llama-server --host 127.0.0.1 --port 18080 --model "$MODEL" --n-gpu-layers 999 "${load[@]}" --ctx-size 256 &
 server=$!
 trap 'kill "$server" 2>/dev/null' EXIT
 
