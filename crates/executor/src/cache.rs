@@ -48,7 +48,7 @@ impl BlobCache {
         client: &RegistryClient,
         room: u64,
     ) -> Option<Arc<KeptPart>> {
-        if client.has_file(&layer.digest) {
+        if client.has_file(layer) {
             return None;
         }
         KeptPart::open(&self.path(&layer.digest)?, layer.size, room).map(Arc::new)

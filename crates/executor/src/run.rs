@@ -115,7 +115,9 @@ pub(crate) type Products = BTreeMap<String, Product>;
 
 impl Run {
     pub(crate) fn new(job: Job, shared: Arc<Shared>) -> Self {
-        let Job { plan, settings, on_event } = job;
+        let Job { plan, mut settings, on_event } = job;
+        // Every step reads layers from the outputs of earlier runs, if they are there.
+        settings.client = settings.client.beside(settings.nearby.clone());
         let (keys, remotes) = (keys(&plan), remotes(&plan));
         let copies = TaskTracker::new();
         let (claims, progress) = (Mutex::default(), Mutex::default());
@@ -140,8 +142,23 @@ impl Run {
         running.shutdown().await;
         self.copies.close();
         self.copies.wait().await;
+        // A read that is interrupted says nothing about a file.
+        if !matches!(end, End::Interrupted) {
+            self.note_damaged_files();
+        }
         self.release_claims().await;
         end
+    }
+
+    /// Adds a note for each file near the outputs that turned out to be damaged.
+    fn note_damaged_files(&self) {
+        for file in self.settings.client.damaged_files() {
+            let message = format!(
+                "`{}` is damaged, so its layer was read from elsewhere; if you did not change the file, check the disk",
+                file.display()
+            );
+            self.note("damaged-file", message);
+        }
     }
 
     /// Tells other runs not to wait for steps that failed or were interrupted.

@@ -129,11 +129,6 @@ impl RegistryClient {
     ) -> Result<BlobStream, RegistryError> {
         open_kept(self.clone(), repository.clone(), digest.clone(), size, part).await
     }
-
-    /// Returns whether a blob is read from a file on this machine.
-    pub fn has_file(&self, digest: &Digest) -> bool {
-        self.session.inputs.place(digest).is_some()
-    }
 }
 
 fn open_kept(
