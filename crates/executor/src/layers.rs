@@ -262,7 +262,11 @@ pub(crate) async fn read_base_layer<T: Send + 'static>(
     let kept = part.as_ref().map_or(0, |part| part.length());
     match (read_stream(stream, read.clone()).await, part) {
         (Err(error), Some(part)) if kept > 0 => {
-            tracing::info!(%error, layer = %layer.digest, "a kept layer is damaged");
+            tracing::info!(%error, "a kept layer cannot be read");
+            // A damaged part was emptied. The registry may also have failed.
+            if part.length() == 0 {
+                cache.damaged.add(part.path());
+            }
             part.remove();
             read_remote_layer(client, image, layer, read).await
         }

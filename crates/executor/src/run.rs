@@ -150,11 +150,16 @@ impl Run {
         end
     }
 
-    /// Adds a note for each file near the outputs that turned out to be damaged.
+    /// Adds a note for each damaged file of the cache and the outputs. Their content was fetched or
+    /// made again.
     fn note_damaged_files(&self) {
-        for file in self.settings.client.damaged_files() {
+        let Settings { client, cache, build_env, .. } = &self.settings;
+        let mut files = cache.damaged.take();
+        files.extend(client.damaged_files());
+        files.extend(build_env.iter().flat_map(|build_env| build_env.store.damaged.take()));
+        for file in files {
             let message = format!(
-                "`{}` is damaged, so its layer was read from elsewhere; if you did not change the file, check the disk",
+                "`{}` was damaged, and was not used; if you did not change the file, check the disk",
                 file.display()
             );
             self.note("damaged-file", message);

@@ -178,7 +178,7 @@ fn the_layers_of_a_base_are_downloaded_once_for_all_builds() {
             std::fs::write(&blob, damaged).unwrap();
             bench.project.write("dockerfiles/tiny.Dockerfile", &text(number));
             let before = requests();
-            let ran = run(build).says("is damaged").says(layer.hex());
+            let ran = run(build).says("was damaged").says(layer.hex());
             assert_eq!(requests(), before + 1, "only that layer is fetched: {}", ran.stderr);
             assert!(std::fs::read(&blob).unwrap() == whole, "it is repaired");
         }

@@ -66,6 +66,11 @@ impl KeptPart {
         lock(&self.state).length
     }
 
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Removes the file, because the blob has arrived.
     pub fn remove(&self) {
         lock(&self.state).is_closed = true;
