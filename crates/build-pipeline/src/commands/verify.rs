@@ -74,7 +74,7 @@ pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), Failure> {
             Format::Text => output::page(&verification.page(&plan))?,
         }
         let hints = verification.rebuild_hints(&found, &args.target, &plan);
-        hints.iter().for_each(|hint| output::hint(hint));
+        hints.iter().chain(&verification.change_hint(&plan)).for_each(|hint| output::hint(hint));
         verification.verdict()
     })
 }
