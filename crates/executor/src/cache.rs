@@ -151,7 +151,7 @@ mod tests {
         assert!(cache.damaged.take().is_empty());
         assert_eq!(cache.get(&digest), None);
         assert!(!path.exists(), "the damaged blob is removed");
-        assert_eq!(Vec::from_iter(cache.damaged.take()), [path.clone()], "and reported");
+        assert!(cache.damaged.take().contains(&path), "and reported");
         cache.put(&digest, text);
         assert!(cache.get(&digest).is_some());
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);

@@ -81,10 +81,10 @@ fn image_option(plan: &Plan, reference: &str) -> String {
 /// `dist`, which has the images without a given output. Images often have the same base.
 pub fn nearby<'a>(dist: &Path, named: impl IntoIterator<Item = &'a Path>) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = named.into_iter().map(Path::to_owned).collect();
-    let named: Vec<_> = all.iter().filter_map(|path| path.canonicalize().ok()).collect();
+    let known: Vec<_> = all.iter().filter_map(|path| path.canonicalize().ok()).collect();
     let entries = std::fs::read_dir(dist).into_iter().flatten().flatten();
     let folders = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
-    all.extend(folders.filter(|path| path.canonicalize().is_ok_and(|real| !named.contains(&real))));
+    all.extend(folders.filter(|path| path.canonicalize().is_ok_and(|real| !known.contains(&real))));
     all.sort();
     all
 }

@@ -46,15 +46,17 @@ impl RegistryClient {
             || self.nearby.copy(&layer.digest, layer.size).is_some()
     }
 
-    /// Hashes the copies of these layers that were read, and returns whether one of them is
-    /// damaged and was not reported before. Reading the layer again then uses another location. Call this if the reader failed,
-    /// because it may have stopped before the damage was found.
+    /// Hashes the copies of these layers that were read. Returns whether one is damaged that was not
+    /// reported before; reading the layer again then uses another location. Call this if a reader
+    /// failed, because it may have stopped before the damage was found.
     pub fn has_damaged_copy(&self, layers: &[Descriptor]) -> bool {
         let local = LocalBlobs::find(&self.nearby.paths);
         let is_intact = |layer: &Descriptor, file: &Path| {
-            let place = local.found(&layer.digest).find(|place| place.file == file);
-            let read = place.and_then(|place| Prefix::read(place.open(0).ok()?).ok());
-            read.is_some_and(|read| read.is(layer))
+            // A file that was removed meanwhile is not damaged.
+            local.found(&layer.digest).find(|place| place.file == file).is_none_or(|place| {
+                let read = place.open(0).and_then(Prefix::read);
+                read.is_ok_and(|read| read.is(layer))
+            })
         };
         let opened = lock(&self.nearby.used).opened.clone();
         let damaged = opened.into_iter().filter(|(digest, file)| {
@@ -96,8 +98,8 @@ impl RegistryClient {
             if !is_continued {
                 nearby.distrust(copy.clone());
             }
-            let file = copy.1.display().to_string();
-            RegistryError::unasked(&subject, &file, failure).worth_reopening()
+            let place = copy.1.display().to_string();
+            RegistryError::unasked(&subject, &place, failure).worth_reopening()
         };
         Ok(local_pieces(stream, check, failed))
     }
