@@ -27,13 +27,15 @@ pub(crate) struct Rebuilt {
     _folder: TempDir,
 }
 
-/// Runs every step of a plan with an engine, into a folder that the result owns. Only sources and
-/// packages may come from the cache, because they are identified by hash.
+/// Runs every step of a plan with an engine, into a folder that the result owns. Only sources,
+/// packages and the layers of bases may come from this machine, because they are identified by
+/// hash. The layers are searched in `nearby`, which contains layouts and archives.
 pub(crate) async fn rebuild(
     global: &Global,
     materials: &Arc<Materials>,
     plan: &Arc<Plan>,
     client: &RegistryClient,
+    nearby: Vec<PathBuf>,
     asked: AskedEngine,
 ) -> Result<Rebuilt, Failure> {
     let folder = folder()?;
@@ -53,9 +55,10 @@ pub(crate) async fn rebuild(
         None
     };
     let settings = Settings {
-        nearby: Vec::new(),
+        nearby,
         client: client.clone(),
-        cache: BlobCache::none(),
+        // The engine and the seal read a layer, but it is downloaded only once.
+        cache: BlobCache::new(folder.path().join("cache")),
         verified: oci::Verified::none(),
         outputs: vec![Output::Layout {
             path: layout.clone(),

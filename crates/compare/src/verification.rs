@@ -88,7 +88,7 @@ impl Verification {
         };
         let (mut checks, own) = match source.base(plan, made).await {
             None if plan.is_built() => {
-                let why = "only a build defines it, and `--rebuild` builds the image again";
+                let why = "the plan does not say what a build makes; `--rebuild` builds the image again and compares it";
                 let (mut checks, own) = without_base(why)?;
                 checks.extend(source.base_layers(plan, found).await?);
                 (checks, own)
@@ -146,7 +146,7 @@ impl Verification {
     /// Returns whether a rebuild could give the same image. An image that was built from other pins
     /// is not rebuilt with the current ones.
     pub fn can_be_same(&self) -> bool {
-        !matches!(self.outcome, Outcome::Differs | Outcome::OtherPins)
+        !matches!(self.outcome, Outcome::Differs | Outcome::OtherPins | Outcome::OtherPlan)
     }
 
     /// Compares the image with a rebuilt one. Returns whether they are the same.
@@ -169,6 +169,18 @@ impl Verification {
         let is_same = comparison.is_same;
         self.rebuilds.push(comparison);
         Ok(is_same)
+    }
+
+    /// Returns what to do if the image is out of date.
+    pub fn change_hint(&self, plan: &Plan) -> Option<String> {
+        let options = project::outputs::options(plan).unwrap_or_default();
+        matches!(self.outcome, Outcome::OtherPins | Outcome::OtherPlan).then(|| {
+            let rehearse = if plan.rehearsal { " --rehearse" } else { "" };
+            format!(
+                "`build-pipeline explain {0}{options}` lists what has changed since the last build, and `build-pipeline --track {0}{options}{rehearse}` builds the image again",
+                plan.track
+            )
+        })
     }
 
     /// Returns what to do if an engine built the image and a rebuild differs. `name` is the image's
@@ -217,6 +229,9 @@ impl Verification {
         }
         let same = self.checks.iter().filter(|check| check.verdict == Verdict::Same).count();
         for FieldCheck { field, verdict } in &self.checks {
+            if self.repeats_a_label(field, verdict) {
+                continue;
+            }
             match verdict {
                 Verdict::Same => {}
                 Verdict::Differs { expected, found } => out.line(format_args!(
@@ -277,6 +292,14 @@ impl Verification {
         out
     }
 
+    /// Returns whether a label has the same name as an annotation, and differs in the same way.
+    fn repeats_a_label(&self, field: &str, verdict: &Verdict) -> bool {
+        let label = field.strip_prefix("annotation ").map(|key| format!("label {key}"));
+        label.is_some_and(|label| {
+            self.checks.iter().any(|check| check.field == label && check.verdict == *verdict)
+        })
+    }
+
     /// Returns the outcome in a word, its tone, and the reason.
     fn conclusion(&self) -> (&'static str, Tone, &'static str) {
         match self.outcome {
@@ -293,6 +316,11 @@ impl Verification {
                 "out of date",
                 Tone::Bad,
                 "according to its labels, the image was not built from the current pins",
+            ),
+            Outcome::OtherPlan => (
+                "out of date",
+                Tone::Bad,
+                "according to its labels, the image was built from another plan: the project has changed since, unless the labels are wrong",
             ),
             Outcome::AsPlanned if self.made_here => (
                 "as planned",
@@ -321,7 +349,7 @@ impl Verification {
         match self.outcome {
             Outcome::Proven | Outcome::AsPlanned => Ok(()),
             Outcome::Differs => Err(Failure::told(Kind::Differs)),
-            Outcome::OtherPins => Err(Failure::told(Kind::OutOfDate)),
+            Outcome::OtherPins | Outcome::OtherPlan => Err(Failure::told(Kind::OutOfDate)),
             Outcome::Incomplete => Err(Failure::told(Kind::Network)),
         }
     }

@@ -95,11 +95,6 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
         format!("/build?{}", query.finish())
     }
 
-    /// Returns a string, if there is one: lines of a build's output that contain it are hidden.
-    fn hidden(&self) -> Option<&'static str> {
-        None
-    }
-
     /// Returns the instruction that a piece of text announces.
     fn marker(&self, text: &str) -> Option<StepMarker> {
         classic_marker(text)

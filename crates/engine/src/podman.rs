@@ -98,11 +98,6 @@ impl Dialect for Libpod {
         format!("{LIBPOD}/build?{}", query.finish())
     }
 
-    fn hidden(&self) -> Option<&'static str> {
-        // podman's warning about `RUN_ARGUMENT`, which no Dockerfile uses.
-        Some("[BUILD_PIPELINE_RUN]")
-    }
-
     fn marker(&self, text: &str) -> Option<StepMarker> {
         podman_marker(text)
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::build::RUN_ARGUMENT;
 use crate::dialect::Dialect;
 use crate::dockerfile::{self, Instruction};
 use crate::error::{EngineError, RunFailure, is_content_gone, is_disk_full, without_structures};
@@ -9,6 +10,18 @@ use crate::lines::{Line, LineAssembler};
 
 /// The maximum number of output lines in the error of a failed `RUN`.
 const LOG_LINES: usize = 40;
+
+/// How podman and docker warn about arguments that a Dockerfile does not use.
+const UNUSED: [(&str, &str); 2] = [
+    ("[Warning] one or more build args were not consumed: [", "]"),
+    ("[Warning] One or more build-args [", "] were not consumed"),
+];
+
+/// The arguments that every Dockerfile gets, whether it uses them or not.
+const OWN_ARGUMENTS: [&str; 3] = [RUN_ARGUMENT, "GPU_TARGET", "SOURCE_DATE_EPOCH"];
+
+/// The end of the names of arguments with the versions of sources.
+const VERSION: &str = "_VERSION";
 
 /// An event of a running build.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,9 +174,7 @@ impl Transcript {
     }
 
     fn line(&mut self, line: Line, emit: &mut (dyn FnMut(BuildEvent) + Send)) {
-        if self.dialect.hidden().is_some_and(|hidden| line.text.contains(hidden)) {
-            return;
-        }
+        let Some(line) = without_own_arguments(line) else { return };
         // Reuses the memory of the oldest line: this runs for each line of logs that may be
         // gigabytes long.
         let oldest = if self.tail.len() == LOG_LINES { self.tail.pop_front() } else { None };
@@ -343,9 +354,47 @@ fn bare_id(text: &str) -> Option<String> {
     (text.len() == 64 && text.bytes().all(is_hex_digit)).then(|| text.to_owned())
 }
 
+/// Removes this tool's own arguments from a warning about unused ones. Returns `None` if no others
+/// are left.
+fn without_own_arguments(line: Line) -> Option<Line> {
+    let named = |(begin, end): &(&'static str, &'static str)| {
+        let names = line.text.trim_end().strip_prefix(begin)?.strip_suffix(end)?;
+        Some((*begin, names, *end))
+    };
+    let Some((begin, names, end)) = UNUSED.iter().find_map(named) else { return Some(line) };
+    let is_own = |name: &&str| OWN_ARGUMENTS.contains(name) || name.ends_with(VERSION);
+    let others: Vec<&str> = names.split_whitespace().filter(|name| !is_own(name)).collect();
+    let text = format!("{begin}{}{end}", others.join(" "));
+    (!others.is_empty()).then_some(Line { text, ..line })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_users_own_arguments_are_reported_as_unused() {
+        for (said, shown) in [
+            ("a line", Some("a line")),
+            ("[Warning] one or more build args were not consumed: [BUILD_PIPELINE_RUN]", None),
+            (
+                "[Warning] one or more build args were not consumed: [BUILD_PIPELINE_RUN GPU_TARGET LLAMA_CPP_VERSION SOURCE_DATE_EPOCH]",
+                None,
+            ),
+            (
+                "[Warning] one or more build args were not consumed: [BUILD_PIPELINE_RUN JOBS]",
+                Some("[Warning] one or more build args were not consumed: [JOBS]"),
+            ),
+            ("[Warning] One or more build-args [GPU_TARGET] were not consumed", None),
+            (
+                "[Warning] One or more build-args [A GPU_TARGET B] were not consumed\n",
+                Some("[Warning] One or more build-args [A B] were not consumed"),
+            ),
+        ] {
+            let line = Line { text: said.to_owned(), dropped: 0 };
+            assert_eq!(without_own_arguments(line).map(|line| line.text).as_deref(), shown);
+        }
+    }
     use crate::DockerBuilder::{BuildKit, Classic};
     use crate::podman::Libpod;
 

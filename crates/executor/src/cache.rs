@@ -18,21 +18,24 @@ use oci::client::{BlobStream, KeptPart, RegistryClient, RegistryError};
 use oci::media::Descriptor;
 use oci::part_of;
 
+use crate::damaged::Damaged;
+
 /// A folder of small blobs.
 #[derive(Debug, Clone, Default)]
 pub struct BlobCache {
     folder: Option<PathBuf>,
+    pub(crate) damaged: Damaged,
 }
 
 impl BlobCache {
     /// Returns the cache in a folder. The folder is created when the first blob is stored.
     pub fn new(folder: PathBuf) -> Self {
-        Self { folder: Some(folder) }
+        Self { folder: Some(folder), damaged: Damaged::default() }
     }
 
     /// Returns a cache that stores nothing, for rehearsals.
     pub fn none() -> Self {
-        Self { folder: None }
+        Self::default()
     }
 
     fn path(&self, digest: &Digest) -> Option<PathBuf> {
@@ -48,7 +51,7 @@ impl BlobCache {
         client: &RegistryClient,
         room: u64,
     ) -> Option<Arc<KeptPart>> {
-        if client.has_file(&layer.digest) {
+        if client.has_file(layer) {
             return None;
         }
         KeptPart::open(&self.path(&layer.digest)?, layer.size, room).map(Arc::new)
@@ -108,8 +111,8 @@ impl BlobCache {
             tracing::info!("{digest} is in the cache");
             return Some(bytes);
         }
-        let removed = fs::remove_file(&path);
-        tracing::warn!(path = %path.display(), removed = removed.is_ok(), "removed a damaged blob from the cache");
+        self.damaged.add(&path);
+        drop(fs::remove_file(&path));
         None
     }
 
@@ -145,8 +148,10 @@ mod tests {
         assert_eq!(cache.get(&digest).as_deref(), Some(&text[..]));
         let path = folder.path().join("cache/sha256").join(digest.hex());
         fs::write(&path, "texT").unwrap();
+        assert!(cache.damaged.take().is_empty());
         assert_eq!(cache.get(&digest), None);
         assert!(!path.exists(), "the damaged blob is removed");
+        assert!(cache.damaged.take().contains(&path), "and reported");
         cache.put(&digest, text);
         assert!(cache.get(&digest).is_some());
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);

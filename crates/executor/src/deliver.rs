@@ -151,7 +151,7 @@ impl Delivery<'_> {
         let origin = Origin { store: &build_env.store, client: self.client(), cache, transfer };
         let offered = sink.offer(&self.run.plan.name, &made, origin)?;
         let engine = self.run.engine(&self.transfer.output)?;
-        let loaded = build_env.load(engine, self.image, &offered, name, sink, cache).await;
+        let loaded = build_env.load(engine, self.image, &offered, name, sink, origin).await;
         self.placed.copied = self.transfer.received();
         loaded
     }

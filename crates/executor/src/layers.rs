@@ -1,6 +1,7 @@
 //! Reads, checks and lists layers, wherever they are stored.
 
 use std::io::{self, BufRead as _, BufReader, Read};
+use std::slice;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -9,6 +10,7 @@ use names::{Digest, Hasher, ImageRef};
 use oci::client::{BlobStream, RegistryClient, RegistryError};
 use oci::media::Descriptor;
 use seal::{Entries, LayerVisitor, Listing, SealError, TarError};
+use tokio::task::block_in_place;
 
 use crate::place::ROOM;
 use crate::{BlobCache, ExecuteError};
@@ -246,8 +248,8 @@ pub async fn read_remote_layer<T: Send + 'static>(
     read_stream(stream.map_err(|error| unreadable(image, error))?, read).await
 }
 
-/// Like [`read_remote_layer`], but keeps the layer in `cache`, and does not transfer what is there.
-/// If the kept layer is damaged, it is removed, and `read` is called again.
+/// Like [`read_remote_layer`], but keeps the layer in `cache`, and does not transfer what is there
+/// or near the outputs. If such a copy is damaged, it is not used again, and `read` is called again.
 pub(crate) async fn read_base_layer<T: Send + 'static>(
     client: &RegistryClient,
     cache: &BlobCache,
@@ -260,9 +262,17 @@ pub(crate) async fn read_base_layer<T: Send + 'static>(
     let kept = part.as_ref().map_or(0, |part| part.length());
     match (read_stream(stream, read.clone()).await, part) {
         (Err(error), Some(part)) if kept > 0 => {
-            tracing::info!(%error, layer = %layer.digest, "a kept layer is damaged");
+            tracing::info!(%error, "a kept layer cannot be read");
+            // A damaged part was emptied. The registry may also have failed.
+            if part.length() == 0 {
+                cache.damaged.add(part.path());
+            }
             part.remove();
             read_remote_layer(client, image, layer, read).await
+        }
+        (Err(_), None) if block_in_place(|| client.has_damaged_copy(slice::from_ref(layer))) => {
+            // This ends, because each damaged copy is reported only once.
+            Box::pin(read_base_layer(client, cache, image, layer, read)).await
         }
         (result, _) => result,
     }

@@ -16,6 +16,7 @@ mod build_env;
 mod built;
 mod cache;
 mod copy;
+mod damaged;
 mod deliver;
 mod error;
 mod event;

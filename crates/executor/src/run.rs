@@ -115,7 +115,9 @@ pub(crate) type Products = BTreeMap<String, Product>;
 
 impl Run {
     pub(crate) fn new(job: Job, shared: Arc<Shared>) -> Self {
-        let Job { plan, settings, on_event } = job;
+        let Job { plan, mut settings, on_event } = job;
+        // Every step reads layers from the outputs of earlier runs, if they are there.
+        settings.client = settings.client.beside(settings.nearby.clone());
         let (keys, remotes) = (keys(&plan), remotes(&plan));
         let copies = TaskTracker::new();
         let (claims, progress) = (Mutex::default(), Mutex::default());
@@ -140,8 +142,28 @@ impl Run {
         running.shutdown().await;
         self.copies.close();
         self.copies.wait().await;
+        // A read that is interrupted says nothing about a file.
+        if !matches!(end, End::Interrupted) {
+            self.note_damaged_files();
+        }
         self.release_claims().await;
         end
+    }
+
+    /// Adds a note for each damaged file of the cache and the outputs. Their content was fetched or
+    /// made again.
+    fn note_damaged_files(&self) {
+        let Settings { client, cache, build_env, .. } = &self.settings;
+        let mut files = cache.damaged.take();
+        files.extend(client.damaged_files());
+        files.extend(build_env.iter().flat_map(|build_env| build_env.store.damaged.take()));
+        for file in files {
+            let message = format!(
+                "`{}` was damaged, and was not used; if you did not change the file, check the disk",
+                file.display()
+            );
+            self.note("damaged-file", message);
+        }
     }
 
     /// Tells other runs not to wait for steps that failed or were interrupted.

@@ -103,13 +103,18 @@ impl LocalBlobs {
         self.found(digest).next()
     }
 
-    fn found(&self, digest: &Digest) -> impl Iterator<Item = Place> {
+    /// Returns the locations of a blob, whatever their sizes. Files that were named come first.
+    pub(crate) fn found(&self, digest: &Digest) -> impl Iterator<Item = Place> {
         let in_layout = |layout: &PathBuf| -> Option<Place> {
             let file = layout::blob_path(layout, digest);
             let found = fs::metadata(&file).ok().filter(fs::Metadata::is_file)?;
             Some(Place { file, begin: 0, size: found.len() })
         };
-        self.layouts.iter().filter_map(in_layout).chain(self.places.get(digest).cloned())
+        self.places
+            .get(digest)
+            .cloned()
+            .into_iter()
+            .chain(self.layouts.iter().filter_map(in_layout))
     }
 }
 

@@ -249,7 +249,7 @@ fn edit(out: &mut Page, bar: &str, edit: &ImageEdit, labels: &BTreeMap<String, S
     }
     let reset_branch = if labels.is_empty() { "└─" } else { "├─" };
     out.line(format_args!(
-        "{bar}{reset_branch} resets {} labels, if the base has them",
+        "{bar}{reset_branch} removes labels that describe only the base, such as its version ({} known names)",
         edit.reset.len()
     ));
     let last = labels.len().saturating_sub(1);

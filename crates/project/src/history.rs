@@ -215,7 +215,7 @@ pub fn built(record: &BuildRecord, image: &ImageSummary, outputs: &[Output], pat
     }
     let traffic = record.traffic;
     text.line(format_args!(
-        "  traffic   {}, {} received, {} sent",
+        "  traffic   with registries: {}, {} received, {} sent",
         counted(traffic.requests, "request"),
         size(traffic.bytes_received),
         size(traffic.bytes_sent)

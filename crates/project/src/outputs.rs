@@ -77,10 +77,16 @@ fn image_option(plan: &Plan, reference: &str) -> String {
     gpu.map(|gpu| format!(" --gpu {gpu}")).unwrap_or_default()
 }
 
-/// Returns the layouts and archives that may contain layers of an image: its outputs, and its
-/// default output.
-pub fn nearby(default: &Path, outputs: &[Output]) -> Vec<PathBuf> {
-    outputs.iter().filter_map(path_of).chain([default]).map(Path::to_owned).collect()
+/// Returns the layouts and archives that may contain layers of an image: these, and the folders in
+/// `dist`, which has the images without a given output. Images often have the same base.
+pub fn nearby<'a>(dist: &Path, named: impl IntoIterator<Item = &'a Path>) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = named.into_iter().map(Path::to_owned).collect();
+    let known: Vec<_> = all.iter().filter_map(|path| path.canonicalize().ok()).collect();
+    let entries = std::fs::read_dir(dist).into_iter().flatten().flatten();
+    let folders = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
+    all.extend(folders.filter(|path| path.canonicalize().is_ok_and(|real| !known.contains(&real))));
+    all.sort();
+    all
 }
 
 /// Returns the path of a layout or archive.

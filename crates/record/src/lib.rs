@@ -2,7 +2,7 @@
 //! compares two plans ([`ExplainReport`]).
 //!
 //! A record is written for every run: once at the start and once at the end, whether the run
-//! succeeds or not. It contains the whole plan, the result of each step, and the network traffic.
+//! succeeds or not. It contains the whole plan, the result of each step, and the traffic with registries.
 //! This crate is pure: the time is passed in as text, and the caller writes the file.
 
 #![cfg_attr(
@@ -77,7 +77,7 @@ pub struct BuildRecord {
     pub outputs: Vec<OutputOutcome>,
     /// The notes about the run.
     pub notes: Vec<Note>,
-    /// The network traffic.
+    /// The traffic with registries. Downloads of sources and packages do not count.
     pub traffic: Traffic,
 }
 

@@ -132,7 +132,7 @@ pub struct Note {
     pub message: String,
 }
 
-/// The network traffic.
+/// The traffic with registries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Traffic {
     /// The number of requests.

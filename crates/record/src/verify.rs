@@ -66,11 +66,13 @@ pub enum Verdict {
 pub enum Outcome {
     /// The image is exactly the one that the plan and the pins define.
     Proven,
-    /// The image differs, although its labels claim the current pins.
+    /// The image differs, although its labels claim the current plan.
     Differs,
     /// The image's labels claim pins, a base or a `source-date-epoch` that differ from the current
     /// ones.
     OtherPins,
+    /// The image's labels claim the current pins, but another plan: the project has changed since.
+    OtherPlan,
     /// Nothing differs, but an engine built the image. A plan cannot predict its layers; only a
     /// rebuild proves them.
     AsPlanned,
@@ -194,14 +196,17 @@ pub fn outcome(checks: &[FieldCheck]) -> Outcome {
     let is_bad =
         |check: &&FieldCheck| !matches!(check.verdict, Verdict::Same | Verdict::Unchecked { .. });
     // `bump` raises `source-date-epoch`, which all tracks use, so the time is like a pin.
-    let claims = [labels::PINS_DIGEST, labels::BASE_DIGEST, labels::CREATED];
-    let claims_other_pins = claims.iter().any(|key| {
+    let pins = [labels::PINS_DIGEST, labels::BASE_DIGEST, labels::CREATED];
+    let plan = [labels::PLAN_DIGEST, labels::FILES_DIGEST];
+    let claims_other = |key: &str| {
         let field = format!("label {key}");
         let is_claim = |check: &FieldCheck| matches!(check.verdict, Verdict::Differs { .. });
         checks.iter().any(|check| check.field == field && is_claim(check))
-    });
-    if claims_other_pins {
+    };
+    if pins.into_iter().any(claims_other) {
         Outcome::OtherPins
+    } else if plan.into_iter().any(claims_other) {
+        Outcome::OtherPlan
     } else if checks.iter().any(|check| is_bad(&check)) {
         Outcome::Differs
     } else if checks.iter().any(|check| matches!(check.verdict, Verdict::Unchecked { .. })) {

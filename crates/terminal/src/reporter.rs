@@ -229,6 +229,7 @@ impl Teller {
             Event::OutputEnded { output, state, layer_bytes_copied } => {
                 let output = self.name(output);
                 let moved = match layer_bytes_copied {
+                    0 if output.starts_with("oci") => "no layers downloaded".to_owned(),
                     0 => "no layers transferred".to_owned(),
                     bytes => format!("{} of layers transferred", size(*bytes)),
                 };
@@ -258,8 +259,9 @@ impl Teller {
                     count => format!(", {count} bytecode files are stale"),
                 };
                 Some(format!(
-                    "  {} sealed: {entries} entries; {unchanged} unchanged from the base, {scrubbed} scrubbed{stale}",
-                    self.name(step)
+                    "  {} sealed a layer of {}; left out: {unchanged} unchanged from the base, {scrubbed} that no image needs, such as logs{stale}",
+                    self.name(step),
+                    counted(*entries, "entry")
                 ))
             }
             Event::LayerSlimmed { step, number, total, before, after } => Some(format!(

@@ -37,6 +37,9 @@ struct TrackStatus {
     /// What prevents a build.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
+    /// When the build began that is running now, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    building_since: Option<String>,
     /// Its last successful build.
     #[serde(skip_serializing_if = "Option::is_none")]
     built: Option<LastBuild>,
@@ -139,7 +142,7 @@ impl StatusReport {
     pub fn page(&self) -> Page {
         let mut page = Page::default();
         let width = self.tracks.iter().map(|one| one.track.len()).max().unwrap_or(0);
-        for TrackStatus { track, state, why, built, outdated } in &self.tracks {
+        for TrackStatus { track, state, why, building_since, built, outdated } in &self.tracks {
             page.add(format_args!("{track:width$}  "));
             page.column(state.name(), state.tone(), 11);
             if let Some(LastBuild { time, digest, outputs, .. }) = built {
@@ -155,8 +158,12 @@ impl StatusReport {
                     page.add(format_args!("  {output}{owner}{gone}"));
                 }
             }
+            if let Some(since) = building_since {
+                let since = since.get(..16).unwrap_or(since).replace('T', " ");
+                page.add(format_args!("  being built since {since}"));
+            }
             for Remembered { pin, state: class, since } in outdated {
-                page.add(format_args!("  {pin} ({class} since {since})"));
+                page.add(format_args!("  pin {pin}: {class} since {since}"));
             }
             if let Some(why) = why {
                 page.add(format_args!("  {why}"));
@@ -183,8 +190,12 @@ fn status(
     };
     let last = records.iter().filter(is_of_it).max_by_key(|record| &record.began);
     let built = last.and_then(|record| last_build(record, root));
+    let is_running =
+        |record: &&BuildRecord| record.plan.name == name.as_str() && state::is_under_way(record);
+    let building_since = records.iter().find(is_running).map(|record| record.began.clone());
     let track = name.to_string();
-    let of = |state, why, outdated| TrackStatus { track, state, why, built, outdated };
+    let of =
+        |state, why, outdated| TrackStatus { track, state, why, building_since, built, outdated };
     let request = BuildRequest::new(name.clone());
     if request::followed_tag(&request, &[], &preparer.input).is_some() {
         return of(State::FollowsTag, None, Vec::new());

@@ -232,7 +232,7 @@ impl Session<'_> {
                 None
             };
             let verified = Verified::new(environment::state_folder()?.join("verified"));
-            let nearby = nearby(&self.dist().join(&one.plan.name), &outputs);
+            let nearby = nearby(&self.dist(), outputs.iter().filter_map(path_of));
             let last_step = None;
             let settings =
                 Settings { client, cache, verified, nearby, outputs, last_step, build_env };

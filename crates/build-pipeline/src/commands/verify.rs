@@ -9,6 +9,7 @@ use failure::{Failure, Kind};
 use plan::Plan;
 use project::build_env::blob_cache;
 use project::image::Image;
+use project::outputs::nearby;
 use project::prepare::Preparer;
 use project::rehearsal::Rehearsal;
 use project::{Project, environment};
@@ -58,9 +59,11 @@ pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), Failure> {
         if args.rebuild && verification.can_be_same() {
             // The tool builds the other images alone, so an engine proves nothing.
             let engines = if plan.is_built() { args.engine.as_slice() } else { &[None] };
+            let places = nearby(&project.root.join("dist"), found.path());
             for engine in engines {
-                let rebuilt = rebuild(global, &materials, &plan, &client, *engine).await?;
-                if !verification.add_rebuild(&found, &rebuilt.image, &client).await? {
+                let (client, places) = (&client, places.clone());
+                let rebuilt = rebuild(global, &materials, &plan, client, places, *engine).await?;
+                if !verification.add_rebuild(&found, &rebuilt.image, client).await? {
                     break;
                 }
             }
@@ -71,7 +74,7 @@ pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), Failure> {
             Format::Text => output::page(&verification.page(&plan))?,
         }
         let hints = verification.rebuild_hints(&found, &args.target, &plan);
-        hints.iter().for_each(|hint| output::hint(hint));
+        hints.iter().chain(&verification.change_hint(&plan)).for_each(|hint| output::hint(hint));
         verification.verdict()
     })
 }

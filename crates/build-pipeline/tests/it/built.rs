@@ -5,8 +5,12 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use names::Digest;
+use oci::LayoutImage;
 use serde_json::Value;
-use testkit::{Dockerd, PodmanStore, PushedImage, RandomImage, busybox_root, shared_registry};
+use testkit::{
+    Dockerd, FaultProxy, PodmanStore, PushedImage, RandomImage, busybox_root, shared_registry,
+};
 
 use crate::dsl::{Project, Ran, ran};
 use crate::verify::forge_at;
@@ -130,6 +134,55 @@ fn an_image_is_built_loaded_run_and_built_again_by_both_engines() {
         .prints("+ image rebuilt with docker")
         .prints("proven: a rebuild from scratch gave the same image");
     bench.run("diff vulkan dist/vulkan").expect(0).prints("the images are identical");
+}
+
+/// The output of the last build has the layers of the base, so no later run asks the registry for
+/// them, unless they are damaged.
+#[test]
+fn the_layers_of_a_base_are_downloaded_once_for_all_builds() {
+    let text = |number: usize| {
+        format!("ARG BASE\nFROM ${{BASE}}\nENV PATH=/bin\nRUN echo {number} > /downloaded-once\n")
+    };
+    let bench = Bench::new(&text(0));
+    let registry = FaultProxy::to(shared_registry().host());
+    let run =
+        |line: &str| ran(bench.command_at(line, &registry.host()).output().unwrap()).expect(0);
+    let build = "--track vulkan --variant tiny --engine podman";
+    run(build);
+    let layout = bench.project.path("dist/vulkan-tiny");
+    let image = LayoutImage::read(&layout).unwrap();
+    let manifest: Value = serde_json::from_slice(&image.manifest).unwrap();
+    let digest = |layer: &Value| layer["digest"].as_str().unwrap().parse::<Digest>().unwrap();
+    let layers: Vec<_> = manifest["layers"].as_array().unwrap().iter().map(digest).collect();
+    let below = &layers[..layers.len() - 1];
+    let requests = || -> usize { below.iter().map(|one| registry.count("GET", one.hex())).sum() };
+    let first = requests();
+    assert!(first >= below.len(), "{first} requests for layers");
+    bench.project.write("dockerfiles/tiny.Dockerfile", &text(1));
+    for line in [
+        build,
+        &format!("{build} --fresh"),
+        "verify vulkan-tiny --rebuild --engine podman,docker",
+        // Its own output has no layers yet, but that of the first build does.
+        &format!("{build} --fresh --output oci-archive:other.tar"),
+    ] {
+        run(line);
+        assert_eq!(requests(), first, "{line}");
+    }
+    for (number, layer) in (1..).zip(below) {
+        let blob = oci::layout::blob_path(&layout, layer);
+        let whole = std::fs::read(&blob).unwrap();
+        for (number, at) in [(10 * number, 0), (10 * number + 1, whole.len() - 9)] {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1;
+            std::fs::write(&blob, damaged).unwrap();
+            bench.project.write("dockerfiles/tiny.Dockerfile", &text(number));
+            let before = requests();
+            let ran = run(build).says("was damaged").says(layer.hex());
+            assert_eq!(requests(), before + 1, "only that layer is fetched: {}", ran.stderr);
+            assert!(std::fs::read(&blob).unwrap() == whole, "it is repaired");
+        }
+    }
 }
 
 #[test]

@@ -189,7 +189,8 @@ fn a_damaged_cache_heals_by_itself() {
         for damaged in [Vec::new(), whole[..2].to_vec(), whole[..whole.len() / 2].to_vec(), flipped]
         {
             std::fs::write(&file, damaged).unwrap();
-            assert_eq!(project.run(&line).expect(0).digest(), digest);
+            let ran = project.run(&line).expect(0).says("was damaged").says("check the disk");
+            assert_eq!(ran.digest(), digest);
             assert_eq!(std::fs::read(&file).unwrap(), whole);
         }
         std::fs::remove_file(&file).unwrap();

@@ -42,4 +42,18 @@ fn a_track_is_up_to_date_until_its_inputs_change() {
     assert_eq!(state(&project, "locked-spoof"), ("changed".to_owned(), vec![false.into()]));
     project.run("--track locked-spoof").expect(0);
     assert_eq!(state(&project, "locked-spoof").0, "up-to-date");
+
+    // A record without an end, whose process still exists, is a running build.
+    let folder = project.path("home/.local/state/build-pipeline/records");
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()).collect();
+    files.sort();
+    let record = std::fs::read_to_string(files.last().unwrap()).unwrap();
+    let mut record: Value = serde_json::from_str(&record).unwrap();
+    record["status"] = "running".into();
+    record["process"] = std::process::id().into();
+    record.as_object_mut().unwrap().remove("ended");
+    std::fs::write(files.last().unwrap(), record.to_string()).unwrap();
+    assert_eq!(state(&project, "locked-spoof").0, "changed");
+    project.run("status").expect(0).prints("being built since 20");
 }

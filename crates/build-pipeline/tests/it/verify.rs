@@ -324,7 +324,7 @@ fn the_next_step_for_a_damaged_archive_depends_on_the_tool_that_wrote_it() {
     tar.args(["-cf", "other.tar", "-C", "l", "oci-layout", "index.json", "blobs"]);
     assert!(tar.current_dir(project.path("")).status().unwrap().success());
     for (file, says, not) in [
-        ("own.tar", "remove it and build again", "another tool"),
+        ("own.tar", "build it again, which replaces what is damaged", "another tool"),
         ("other.tar", "another tool wrote this archive", "build again"),
     ] {
         project.run(&format!("verify {file}")).expect(0);

@@ -123,7 +123,7 @@ fn the_walk_leads_from_an_empty_folder_to_a_service() {
     let labels = &server["config"]["Labels"];
     assert_eq!(labels["io.github.build-pipeline.track"], "my-server");
     assert_eq!(labels["io.github.build-pipeline.gpu"], "gfx1201");
-    let quadlet = project("my-server.container");
+    let quadlet = project("build-pipeline-my-server.container");
     assert!(quadlet.contains("localhost/build-pipeline/my-server:latest"), "{quadlet}");
 
     // Both engines built an image with the project's own files, packages and patch.
@@ -135,5 +135,7 @@ fn the_walk_leads_from_an_empty_folder_to_a_service() {
     let run = "docker run --rm --network=none localhost/build-pipeline/tool:latest";
     let said = place.sh(run, &place.project.path("empty")).expect(0).stdout;
     assert_eq!(said, "list = \"gfx1100;gfx1201\"\nfrom the wheel\n");
-    assert!(project("tool.container").contains("localhost/build-pipeline/tool:latest"));
+    assert!(
+        project("build-pipeline-tool.container").contains("localhost/build-pipeline/tool:latest")
+    );
 }

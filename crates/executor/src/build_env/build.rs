@@ -147,7 +147,7 @@ impl BuildEnv {
             let name = sink.offer_base(&instructions.name, &offered.made, origin)?;
             self.names.lock().await.push(name.to_string());
             let layers = &offered.made.manifest.layers;
-            let pulled = pull(engine, &name, layers, sink, origin.cache).await;
+            let pulled = pull(engine, &name, layers, sink, origin).await;
             pulled.map_err(|error| error.or_else(failed))?;
             // The step no longer transfers anything.
             on_event(Event::LayersWanted { step: step.to_owned(), layer_bytes: 0 });

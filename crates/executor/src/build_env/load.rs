@@ -5,11 +5,12 @@ use names::ImageRef;
 use oci::DerivedImage;
 use oci::media::Descriptor;
 use record::OutputState;
+use tokio::task::block_in_place;
 
 use super::BuildEnv;
 use super::build::TRANSFER;
-use super::sink::{Sink, Unread};
-use crate::{BlobCache, ExecuteError};
+use super::sink::{Origin, Sink, Unread};
+use crate::ExecuteError;
 
 impl BuildEnv {
     /// Makes the engine pull an image from `offered` on loopback, and gives the image a name. The
@@ -22,7 +23,7 @@ impl BuildEnv {
         offered: &ImageRef,
         name: &ImageRef,
         sink: &Sink,
-        cache: &BlobCache,
+        origin: Origin<'_>,
     ) -> Result<OutputState, ExecuteError> {
         let failed = |error| ExecuteError::engine(format!("loading `{name}` failed"), error);
         // docker identifies an image by its manifest if containerd stores it, otherwise by its
@@ -37,7 +38,7 @@ impl BuildEnv {
         }
         // The loopback name is removed when the run ends. The other name keeps the image.
         self.names.lock().await.push(offered.to_string());
-        let pulled = pull(engine, offered, &image.layers, sink, cache).await;
+        let pulled = pull(engine, offered, &image.layers, sink, origin).await;
         let pulled = pulled.map_err(|error| error.or_else(failed))?;
         if !is_it(pulled.id.as_str()) {
             return Err(ExecuteError::capture(format!(
@@ -78,12 +79,12 @@ pub(super) async fn pull(
     offered: &ImageRef,
     layers: &[Descriptor],
     sink: &Sink,
-    cache: &BlobCache,
+    origin: Origin<'_>,
 ) -> Result<Inspect, PullError> {
     let (mut pulls, mut wrong) = (0, None);
     loop {
         pulls += 1;
-        let partial = cache.partial(layers).len();
+        let partial = origin.cache.partial(layers).len();
         // A layer of an earlier pull says nothing about this one.
         drop(sink.take_unread(layers));
         let error = match engine.pull(offered, true, TRANSFER).await {
@@ -94,10 +95,11 @@ pub(super) async fn pull(
         if matches!(error, EngineError::DiskFull { .. }) {
             return Err(PullError::Engine(error));
         }
-        // If a damaged beginning was found, it has been removed. If a mirror sent wrong bytes, it is
-        // no longer used. In both cases, another attempt may succeed.
+        // If a damaged beginning was found, it has been removed. If a mirror or a file on this
+        // machine had wrong bytes, it is no longer used. In these cases, another attempt may succeed.
         let is_wrong = unread.as_ref().is_some_and(Unread::is_worth_reopening);
-        let may_pass = is_wrong || cache.partial(layers).len() < partial;
+        let has_damage = block_in_place(|| origin.client.has_damaged_copy(layers));
+        let may_pass = is_wrong || has_damage || origin.cache.partial(layers).len() < partial;
         if !may_pass || pulls == PULLS {
             // If no other location has the layer, the wrong bytes are more useful to know. docker
             // then continues with a range, and reports only that the blob is unknown.

@@ -16,6 +16,7 @@ use seal::Listing;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
+use crate::damaged::Damaged;
 use crate::{BaseImage, ExecuteError};
 
 /// The schema version of a step's note.
@@ -26,6 +27,7 @@ const SCHEMA: u32 = 1;
 pub struct Store {
     folder: PathBuf,
     verified: Verified,
+    pub(crate) damaged: Damaged,
 }
 
 /// An image made by a step, or its base.
@@ -94,7 +96,8 @@ impl Store {
     /// Returns the store in a folder. Nothing is created on disk yet.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         let folder = folder.into();
-        Self { verified: Verified::new(folder.join("verified")), folder }
+        let verified = Verified::new(folder.join("verified"));
+        Self { folder, verified, damaged: Damaged::default() }
     }
 
     /// Returns the path of a blob, if it is stored.
@@ -152,13 +155,23 @@ impl Store {
         }
         let checked = |digest: &Digest| {
             let bytes = fs::read(self.blob(digest)?).ok()?;
-            (Digest::of(&bytes) == *digest).then(|| Bytes::from(bytes))
+            let is_intact = Digest::of(&bytes) == *digest;
+            if !is_intact {
+                self.damaged.add(&self.blob_path(digest));
+            }
+            is_intact.then(|| Bytes::from(bytes))
         };
         let (manifest_bytes, config) = (checked(&note.manifest)?, checked(&note.config)?);
         let manifest = parse(&manifest_bytes).ok()?;
         let mut verified = self.verified.of(&self.folder.join("blobs"));
         let mut is_there = |layer: &Descriptor| match self.blob(&layer.digest) {
-            Some(path) => verified.has(&path, &layer.digest, layer.size),
+            Some(path) => {
+                let is_intact = verified.has(&path, &layer.digest, layer.size);
+                if !is_intact {
+                    self.damaged.add(&path);
+                }
+                is_intact
+            }
             None => note.remote.is_some() && !note.own.contains(&layer.digest),
         };
         let is_whole = manifest.layers.iter().all(&mut is_there);

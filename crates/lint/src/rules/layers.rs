@@ -102,16 +102,17 @@ fn removed_archive(file: &File<'_>, found: &mut Findings<'_>) {
         let commands = file.commands_of(own);
         let is_rm = |one: &&&ShellCommand| one.words[0].text == "rm";
         let is_path = |word: &&Word| !word.text.starts_with('-');
-        let gone: Vec<(usize, String)> = commands
+        let gone: Vec<(usize, String, &str)> = commands
             .iter()
             .filter(is_rm)
             .flat_map(|one| one.words[1..].iter().filter(is_path))
-            .map(|word| (word.line, file_name(word.text.trim_end_matches('/'))))
+            .map(|word| (word.line, word.text.trim_end_matches('/')))
+            .map(|(line, path)| (line, file_name(path), path))
             .collect();
         let places = found.places();
-        let first = gone.iter().find(|(_, name)| kept.contains_key(name));
-        if let Some((line, name)) = first.filter(|(at, _)| !places.contains(&(*at, REMOVED))) {
-            let message = format!("`{name}` stays in an earlier layer of the image");
+        let first = gone.iter().find(|(_, name, _)| kept.contains_key(name));
+        if let Some((line, _, path)) = first.filter(|(at, ..)| !places.contains(&(*at, REMOVED))) {
+            let message = format!("`{path}` stays in an earlier layer of the image");
             found.hit(Hit::new(REMOVED, *line, message).at_most(Severity::Information));
             return;
         }
@@ -129,7 +130,8 @@ fn removed_archive(file: &File<'_>, found: &mut Findings<'_>) {
             return;
         }
         let is_copy = matches!(&*parts(own).0, "COPY" | "ADD");
-        let left = archives(own, commands).filter(|name| !gone.iter().any(|(_, one)| one == name));
+        let left =
+            archives(own, commands).filter(|name| !gone.iter().any(|(_, one, _)| one == name));
         kept.extend(left.map(|name| (name, is_copy)));
     }
 }

@@ -181,6 +181,10 @@ fn an_archive_stays_in_the_layer_that_contains_it() {
     for (text, expected) in &cases {
         expect("removed-later", NONE, &[("Dockerfile", text, expected)]);
     }
+    let text = image("COPY wheels/ /opt/wheels/\nRUN rm -r /opt/wheels");
+    let found = findings_in("Dockerfile", &text, Context::default());
+    let message = "`/opt/wheels` stays in an earlier layer of the image";
+    assert!(found.iter().any(|one| one.message == message), "{found:?}");
 }
 
 #[test]

@@ -66,6 +66,11 @@ impl KeptPart {
         lock(&self.state).length
     }
 
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Removes the file, because the blob has arrived.
     pub fn remove(&self) {
         lock(&self.state).is_closed = true;
@@ -128,11 +133,6 @@ impl RegistryClient {
         part: Arc<KeptPart>,
     ) -> Result<BlobStream, RegistryError> {
         open_kept(self.clone(), repository.clone(), digest.clone(), size, part).await
-    }
-
-    /// Returns whether a blob is read from a file on this machine.
-    pub fn has_file(&self, digest: &Digest) -> bool {
-        self.session.inputs.place(digest).is_some()
     }
 }
 

@@ -19,6 +19,7 @@ mod error;
 mod files;
 mod kept;
 mod manifest;
+mod nearby;
 mod request;
 mod retry;
 mod secrets;
@@ -46,6 +47,7 @@ pub use net::{AddressScope, Counters, FixedName, Hosts, Proxies, Timeouts, bytes
 use self::auth::Authorizer;
 use self::endpoint::{Endpoint, Rules};
 use self::error::{Failure, Place, Subject};
+use self::nearby::Nearby;
 use self::request::Scheme;
 use self::retry::Budget;
 use crate::credentials::CredentialFiles;
@@ -113,6 +115,7 @@ impl Default for ClientSettings {
 #[derive(Debug, Clone)]
 pub struct RegistryClient {
     session: Arc<Session>,
+    nearby: Arc<Nearby>,
 }
 
 /// The state that the clones of a client share.
@@ -162,7 +165,7 @@ impl RegistryClient {
             distrusted: Mutex::default(),
             warnings: Mutex::default(),
         };
-        Self { session: Arc::new(session) }
+        Self { session: Arc::new(session), nearby: Arc::default() }
     }
 
     /// Returns the network traffic so far.

@@ -258,6 +258,10 @@ pub(super) async fn transferred(
     if let Some(place) = client.session.inputs.place(&check.digest) {
         return rest_in_file(&place, &subject, check);
     }
+    let check = match client.rest_nearby(&subject, check) {
+        Ok(pieces) => return Ok(pieces),
+        Err(check) => *check,
+    };
     let places = client.session.places(&subject, repository, true)?.into();
     let mut transfer =
         Transfer { client, subject, places, current: None, failed: Vec::new(), check };

@@ -57,7 +57,7 @@ fn repair(path: &Path) -> &'static str {
     if path.is_file() && !oci::archive::is_ours(path).unwrap_or(false) {
         return "another tool wrote this archive: write it again with that tool, or get it again from where it came from";
     }
-    "the image was changed or damaged after it was written; if build-pipeline built it, remove it and build again, otherwise get it again from where it came from"
+    "the image was changed or damaged after it was written; if build-pipeline built it, build it again, which replaces what is damaged; otherwise get it again from where it came from"
 }
 
 /// Reads a layout or an archive.

@@ -221,8 +221,12 @@ fn a_change_of_the_config_is_named_exactly() {
         let is_pin = [labels::PINS_DIGEST, labels::BASE_DIGEST, labels::CREATED]
             .iter()
             .any(|key| field == format!("label {key}"));
-        let claims_other = is_pin && wanted == "differs";
-        let wanted = if claims_other { Outcome::OtherPins } else { Outcome::Differs };
+        let is_plan = field == format!("label {}", labels::PLAN_DIGEST);
+        let wanted = match wanted {
+            "differs" if is_pin => Outcome::OtherPins,
+            "differs" if is_plan => Outcome::OtherPlan,
+            _ => Outcome::Differs,
+        };
         assert_eq!(outcome(&checks), wanted, "{pointer} = {value:?}");
     }
     testkit::gate_passed(22, tried);
@@ -336,6 +340,8 @@ fn without_the_base_a_change_of_what_the_plan_says_is_named_exactly() {
     let pins = format!("/config/Labels/{}", labels::PINS_DIGEST);
     let time = format!("/config/Labels/{}", labels::CREATED);
     let time_label = format!("label {}", labels::CREATED);
+    let plan = format!("/config/Labels/{}", labels::PLAN_DIGEST);
+    let plan_label = format!("label {}", labels::PLAN_DIGEST);
     let overrides = format!("/config/Labels/{}", labels::OVERRIDES);
     let (pins_label, overrides_label) =
         (format!("label {}", labels::PINS_DIGEST), format!("label {}", labels::OVERRIDES));
@@ -346,6 +352,8 @@ fn without_the_base_a_change_of_what_the_plan_says_is_named_exactly() {
         (&pins, Some(json!("sha256:other")), vec![&pins_label], Outcome::OtherPins),
         (&pins, None, vec![&pins_label], differs),
         (&time, Some(json!("2000-01-01T00:00:00Z")), vec![&time_label], Outcome::OtherPins),
+        (&plan, Some(json!("sha256:other")), vec![&plan_label], Outcome::OtherPlan),
+        (&plan, None, vec![&plan_label], differs),
         ("/config/Labels/architecture", Some(json!("arm")), vec!["label architecture"], differs),
         // A key that is always dropped cannot come from the base.
         (&overrides, Some(json!("base=x")), vec![&overrides_label], differs),
