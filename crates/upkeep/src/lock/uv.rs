@@ -179,7 +179,7 @@ pub(super) fn last_lines(bytes: &[u8]) -> Vec<String> {
 }
 
 /// Returns why a program cannot write to the disk, if its output says so. uv writes `(os error 28)`
-/// behind the message of the system, and Python writes `[Errno 28]` before it.
+/// behind the message of the system; Python writes `[Errno 28]`, and apt `(28: `, before it.
 pub(super) fn of_disk(said: &str) -> Option<&'static str> {
     const KINDS: [(u32, &str); 6] = [
         (28, "the disk is full"),
@@ -195,6 +195,7 @@ pub(super) fn of_disk(said: &str) -> Option<&'static str> {
         let has = |number| {
             line.contains(&format!("(os error {number})"))
                 || line.contains(&format!("[Errno {number}]"))
+                || line.contains(&format!("({number}: "))
         };
         KINDS.iter().find(|(number, _)| has(*number)).map(|(_, why)| *why)
     })
@@ -362,6 +363,11 @@ mod tests {
                 Some("the permissions do not allow it"),
             ),
             ("cause: Disk quota exceeded (os error 122)", Some("the disk quota is used up")),
+            ("  Write error - write (28: No space left on device)", Some("the disk is full")),
+            (
+                "  Could not open file /x/partial/y - open (30: Read-only file system)",
+                Some("the file system is read-only"),
+            ),
             ("cause: tcp connect error: Permission denied (os error 13)", None),
             (
                 "NewConnectionError: Failed to establish a new connection: [Errno 13] Permission denied",
