@@ -376,8 +376,8 @@ impl Search {
     ) -> Trouble<Failure> {
         let Address::PodmanProgram(program) = address else { return failed(candidate, error) };
         let service = self.service(program.clone());
-        if let Some((folder, error)) = service.unusable_folder() {
-            return Trouble::Failed(unusable(folder, &error, *folder == *self.sockets));
+        if let Some((folder, why)) = service.unusable_folder() {
+            return Trouble::Failed(unusable(folder, &why, *folder == *self.sockets));
         }
         match error {
             EngineError::DiskFull { detail, .. }

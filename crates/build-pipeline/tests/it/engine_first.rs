@@ -122,12 +122,12 @@ fn a_folder_that_podman_needs_is_named_and_no_other_engine_is_proposed() {
     std::fs::remove_file(project.path(&format!("{folder}/work"))).unwrap();
 
     project.write("runtime/build-pipeline", "");
-    let wrong = ran(command().env("XDG_RUNTIME_DIR", project.path("runtime")).output().unwrap());
+    let with = |folder: &Path| ran(command().env("XDG_RUNTIME_DIR", folder).output().unwrap());
+    let wrong = with(&project.path("runtime"));
     says(wrong, "runtime/build-pipeline`", "`XDG_RUNTIME_DIR`");
 
     let none = project.path("none");
-    let wrong = ran(command().env("XDG_RUNTIME_DIR", &none).output().unwrap());
-    says(wrong, "cannot start", &format!("`XDG_RUNTIME_DIR` is `{}`", none.display()));
+    says(with(&none), "cannot start", &format!("`XDG_RUNTIME_DIR` is `{}`", none.display()));
 }
 
 /// The other track of the run could be built, but is not started either, because the run cannot

@@ -151,13 +151,19 @@ async fn a_server_that_ends_each_response_early_is_read_to_the_end() {
     end.unwrap();
     assert_eq!(bytes, layer.bytes);
     assert_eq!(proxy.count("GET", "/blobs/"), 6);
+}
 
-    // If it then delivers nothing, it has the usual number of attempts.
+/// It has the usual number of attempts since then.
+#[tokio::test]
+async fn a_server_that_delivers_nothing_more_is_given_up() {
+    let image = RandomImage { layers: vec![10, 3 * BIG], ..RandomImage::new(13) };
+    let sample = Sample::of("nothing-more", &image);
     let proxy = FaultProxy::to(shared_registry().host());
     for number in 1..=4 {
         proxy.on("GET", "/blobs/").nth(number).does(Fault::CloseAt(1_500_000));
     }
     proxy.on("GET", "/blobs/").does(Fault::CloseAt(0));
+    let layer = sample.layer();
     let repository = sample.repository(&proxy.host());
     let stream = client().blob_stream(&repository, &layer.digest, size(layer)).await.unwrap();
     let (bytes, end) = read(stream).await;
