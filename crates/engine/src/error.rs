@@ -61,8 +61,9 @@ pub enum EngineError {
         /// The engine's message.
         detail: String,
     },
-    /// The engine's disk is full.
-    #[error("cannot {action}: the engine's disk is full ({detail})")]
+    /// A disk that the engine uses is full: its own, or the one with the contexts of podman's
+    /// builds.
+    #[error("cannot {action}: a disk that the engine uses is full ({detail})")]
     DiskFull {
         /// What was attempted.
         action: String,

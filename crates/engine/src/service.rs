@@ -69,6 +69,26 @@ pub struct ServiceSettings {
     pub state: Option<PathBuf>,
 }
 
+/// How much a folder for podman's service must be able to take, in bytes.
+const TRIAL: usize = 64 << 10;
+
+impl ServiceSettings {
+    /// Returns the first folder for the service that cannot be written, with the reason.
+    pub fn unusable_folder(&self) -> Option<(&Path, io::Error)> {
+        let folders = [&self.scratch, &self.caches, &self.sockets];
+        folders.into_iter().find_map(|folder| Some((folder.as_path(), trial(folder).err()?)))
+    }
+}
+
+/// Creates a folder, and a file in it, which is removed.
+fn trial(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let path = folder.join(format!(".trial-{}", std::process::id()));
+    let written = fs::write(&path, [1; TRIAL]);
+    drop(fs::remove_file(&path));
+    written
+}
+
 /// A running service. Dropping it stops it; [`Service::stop`] also waits for the end.
 #[derive(Debug)]
 pub(crate) struct Service {

@@ -95,6 +95,11 @@ impl ExecuteError {
         self.engine_error().is_some_and(EngineError::lacks_user_ids)
     }
 
+    /// Returns whether an engine reports that a disk is full.
+    pub fn is_engines_disk(&self) -> bool {
+        matches!(self.engine_error(), Some(EngineError::DiskFull { .. }))
+    }
+
     pub(crate) fn registry(what: String, source: RegistryError) -> Self {
         let kind = match source.kind() {
             RegistryKind::Integrity => ErrorKind::Integrity,

@@ -178,6 +178,7 @@ impl From<&executor::ExecuteError> for Failure {
             },
             ExecuteKind::Integrity => wrong_content(told, cause_of::<RegistryError>(error)),
             ExecuteKind::Base => told.hint("pin an image for linux/amd64 that has an OCI or Docker schema 2 manifest"),
+            ExecuteKind::Disk { full: true } if error.is_engines_disk() => told.hint("free some space where the engine keeps its images, or in the cache, if the message names a folder there; `XDG_CACHE_HOME`, or `cache` in config.toml, selects another cache"),
             ExecuteKind::Disk { full: true } => told.hint("free some space, or choose another location; existing output was not changed"),
             ExecuteKind::Disk { full: false } => told.hint("check the folder's permissions, or choose another location"),
             ExecuteKind::Target => told.hint(match cause_of::<LayoutError>(error) {
@@ -261,8 +262,9 @@ fn without_network(told: Failure) -> Failure {
 /// Adds hints for a Debian package that cannot be fetched.
 fn package_hints(told: Failure, error: &SourceError) -> Failure {
     let told = source_hints(told, error);
-    let has_mirror = error.mirror().is_some() || error.kind() == SourceKind::NoMirror;
-    if has_mirror { told } else { told.hint(DEBIAN_MIRROR) }
+    let is_elsewhere =
+        error.mirror().is_some() || matches!(error.kind(), SourceKind::NoMirror | SourceKind::Disk);
+    if is_elsewhere { told } else { told.hint(DEBIAN_MIRROR) }
 }
 
 /// Names the mirror that does not have a Debian package.
@@ -330,6 +332,12 @@ pub fn registry_hints(told: Failure, error: &RegistryError) -> Failure {
         )),
         RegistryKind::RateLimited { .. } => told.hint(format!(
             "{who} `{host}` limits the request rate: log in (`podman login {host}`) for a higher limit, wait, or read from a copy with `--mirror FROM=TO`"
+        )),
+        RegistryKind::Unreachable | RegistryKind::Timeout if error.has_delivered() => told.hint(format!(
+            "{who} `{host}` delivered a part and then failed; run the command again: it continues with what arrived, unless the disk had no room to keep it"
+        )),
+        RegistryKind::Unreachable | RegistryKind::Timeout if error.is_of_push() => told.hint(format!(
+            "check the network, the proxy (`HTTPS_PROXY`, or `[proxy]` in config.toml), and the spelling of `{host}`"
         )),
         RegistryKind::Unreachable | RegistryKind::Timeout => told
             .hint(format!("check the network, the proxy (`HTTPS_PROXY`, or `[proxy]` in config.toml), and the spelling of `{host}`; `--mirror FROM=TO` reads from a registry that you can reach")),
@@ -417,9 +425,9 @@ const PROXY: &str = "the proxy, not the server, requires credentials: write them
 /// Adds hints for a source that cannot be fetched.
 fn source_hints(told: Failure, error: &SourceError) -> Failure {
     match (error.kind(), error.mirror(), error.asked()) {
-        (SourceKind::Disk, ..) => {
-            told.hint("free some space, or move the cache with `XDG_CACHE_HOME`")
-        }
+        (SourceKind::Disk, ..) => told.hint(
+            "check its space and permissions; `XDG_CACHE_HOME`, or `cache` in config.toml, selects another cache",
+        ),
         (SourceKind::NoMirror, ..) => match error.without_mirror() {
             Some(place) => no_mirror_hint(told, place),
             None => redirected_hint(told),
@@ -481,14 +489,10 @@ fn server_hints(told: Failure, kind: SourceKind, server: &Asked) -> Failure {
     let host = server.host();
     match kind {
         SourceKind::Unreachable | SourceKind::Timeout => {
-            let told = told.hint(format!(
+            told.hint(format!(
                 "check the network and the proxy (`HTTPS_PROXY`, or `[proxy]` in config.toml); {} reads from a server that you can reach",
                 rule(server)
-            ));
-            match server.service {
-                Service::Git => told.hint("`build-pipeline patch` can also use a pinned release archive from a package index: `--pin NAME`"),
-                Service::Index | Service::Debian | Service::File => told,
-            }
+            ))
         }
         SourceKind::Proxy => told.hint(PROXY),
         SourceKind::NotFound => told.hint("upstream may have deleted or rewritten it; if you have a copy, `--mirror FROM=TO` reads from there"),
@@ -548,5 +552,14 @@ mod tests {
             assert_eq!(hints(line).len(), 1, "{line}");
         }
         assert!(hints("make: *** [Makefile:3: all] Error 1").is_empty());
+    }
+
+    #[test]
+    fn a_git_server_that_does_not_answer_is_no_matter_of_patches() {
+        let url = "https://git.example.org/x".parse().unwrap();
+        let asked = Asked { url, is_mirror: false, service: Service::Git };
+        let told = Failure::new(Kind::Network, "cannot fetch");
+        let hints = server_hints(told, SourceKind::Unreachable, &asked).hints.join("\n");
+        assert!(hints.contains("check the network") && !hints.contains("patch"), "{hints}");
     }
 }

@@ -314,7 +314,7 @@ impl Search {
             });
         }
         let answers = retried(async || Client::kind_at(socket).await).await;
-        let kind = answers.map_err(|error| failed(candidate, &error))?;
+        let kind = answers.map_err(|error| self.failed(candidate, address, &error))?;
         if let Some(asked) = self.asked.filter(|asked| *asked != kind) {
             return Err(Trouble::Absent(format!("{kind} answers there instead of {asked}")));
         }
@@ -345,7 +345,7 @@ impl Search {
                 return Err(if error.is_definitive() {
                     Trouble::Broken(error.to_string())
                 } else {
-                    failed(candidate, &error)
+                    self.failed(candidate, address, &error)
                 });
             }
         };
@@ -364,6 +364,33 @@ impl Search {
             _ => engine,
         };
         Ok(Tried { engine, can, fallback })
+    }
+
+    /// Returns the error for an engine that could not be tested. For podman's service, the reason
+    /// may be a folder of this tool.
+    fn failed(
+        &self,
+        candidate: &Candidate,
+        address: &Address,
+        error: &EngineError,
+    ) -> Trouble<Failure> {
+        let Address::PodmanProgram(program) = address else { return failed(candidate, error) };
+        let service = self.service(program.clone());
+        if let Some((folder, why)) = service.unusable_folder() {
+            return Trouble::Failed(unusable(folder, &why, *folder == *self.sockets));
+        }
+        match error {
+            EngineError::DiskFull { detail, .. }
+                if detail.contains(&*self.store.to_string_lossy()) =>
+            {
+                let full = std::io::ErrorKind::StorageFull.into();
+                Trouble::Failed(unusable(&service.scratch, &full, false).cause(detail.as_str()))
+            }
+            _ => match self.surroundings().runtime_dir.filter(|folder| !folder.is_dir()) {
+                Some(folder) => Trouble::Failed(without_runtime_folder(candidate, &folder, error)),
+                None => failed(candidate, error),
+            },
+        }
     }
 
     /// Returns the message that no engine was found, with the places that were searched.
@@ -385,6 +412,30 @@ impl Search {
         };
         format!("{what} ({})", reasons.join("; "))
     }
+}
+
+/// Returns the error for a podman that does not work while `XDG_RUNTIME_DIR` names no folder.
+fn without_runtime_folder(candidate: &Candidate, folder: &Path, error: &EngineError) -> Failure {
+    let what = format!("cannot test the engine (found through {})", candidate.origin);
+    Failure::caused(Kind::Machine, what, error).hint(format!(
+        "`XDG_RUNTIME_DIR` is `{}`, which is not a folder: correct the variable, or unset it",
+        folder.display()
+    ))
+}
+
+/// Returns the error for a folder of this tool that podman needs and that cannot be written.
+fn unusable(folder: &Path, error: &std::io::Error, is_for_sockets: bool) -> Failure {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    let why = match error.kind() {
+        StorageFull | QuotaExceeded => ": the disk is full",
+        _ => "",
+    };
+    let what = format!("podman cannot use this tool's folder `{}`{why}", folder.display());
+    Failure::caused(Kind::Machine, what, error).hint(if is_for_sockets {
+        "check its permissions; the folder is below `XDG_RUNTIME_DIR`, or, without that variable, below `XDG_STATE_HOME` (`~/.local/state`)"
+    } else {
+        "check its space and permissions; `XDG_CACHE_HOME`, or `cache` in config.toml, selects another cache"
+    })
 }
 
 /// Returns the error for an engine that could not be tested.

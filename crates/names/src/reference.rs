@@ -167,12 +167,18 @@ impl FromStr for Repository {
                 rest: rest.to_owned(),
             });
         }
-        let short_name = || ParseImageRefError::ShortName {
-            text: text.to_owned(),
-            suggestion: if text.contains('/') {
-                format!("docker.io/{text}")
-            } else {
-                format!("docker.io/library/{text}")
+        // Without a slash, a colon starts a tag.
+        let name = text.split(':').next().unwrap_or(text);
+        let short_name = || match check_path(name) {
+            // A registry in front of it would not help.
+            Err(error) if name.bytes().any(|b| b.is_ascii_uppercase()) => error,
+            _ => ParseImageRefError::ShortName {
+                text: text.to_owned(),
+                suggestion: if text.contains('/') {
+                    format!("docker.io/{text}")
+                } else {
+                    format!("docker.io/library/{text}")
+                },
             },
         };
         let (host, path) = text.split_once('/').ok_or_else(short_name)?;
@@ -393,6 +399,8 @@ mod tests {
             ("rocm/vllm-dev", "write `docker.io/rocm/vllm-dev`"),
             ("docker://ghcr.io/a/b", "starts with `docker://`; write `ghcr.io/a/b`"),
             ("ghcr.io/A/b", "it must not have upper-case letters"),
+            ("A/b:1", "it must not have upper-case letters"),
+            ("Ubuntu", "it must not have upper-case letters"),
             ("ghcr.io/", "it is empty"),
             ("ghcr.io/a//b", "each part between slashes"),
             ("ghcr.io/../b", "each part between slashes"),

@@ -94,7 +94,8 @@ impl Prepared<PinnedTree> {
         let gpu = gpu(project, wanted.gpu)?;
         let pins = project.pins()?;
         let (name, pin) = pin_of(&pins, component, wanted.pin)?;
-        let tree = Fetcher::new(sources()?)?.tree(name, pin, submodules)?;
+        let tree = Fetcher::new(sources()?)?.tree(name, pin, submodules);
+        let tree = tree.map_err(|failure| with_archives(failure, pin))?;
         let tree = PinnedTree::new(tree, format!("pin {name} ({})", pin.what()));
         let stated = pin.version().and_then(|version| version.parse().ok());
         let stated = stated.map(|version| version::Found { version, from: format!("pin {name}") });
@@ -226,8 +227,19 @@ pub(crate) fn fetch(
 ) -> Result<PinnedTree, Failure> {
     let pins = project.pins()?;
     let pin = TreePin::find(&pins, name)?;
-    let tree = Fetcher::new(sources()?)?.tree(name, pin, Submodules::None)?;
+    let tree = Fetcher::new(sources()?)?.tree(name, pin, Submodules::None);
+    let tree = tree.map_err(|failure| with_archives(failure, pin))?;
     Ok(PinnedTree::new(tree, format!("pin {name} ({})", pin.what())))
+}
+
+/// Adds the hint that not all sources come from git servers.
+pub(crate) fn with_archives(failure: Failure, pin: TreePin<'_>) -> Failure {
+    match (pin, failure.kind) {
+        (TreePin::Git(_), Kind::Network) => {
+            failure.hint("`--pin NAME` can also name a release archive from a package index")
+        }
+        _ => failure,
+    }
 }
 
 /// Opens a directory that was given on the command line.

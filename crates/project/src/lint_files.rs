@@ -242,6 +242,9 @@ struct Read {
     failed: Option<Failure>,
 }
 
+/// The kinds of files that are found in folders.
+const KINDS: &str = "it knows Dockerfiles, compose and environment files, shell scripts, Python requirements, Kubernetes manifests, quadlets, systemd units, CI workflows, and a project's pins and tracks";
+
 /// Reads files, and those below folders that have a kind of their own.
 fn read_all(here: &Path, names: &[PathBuf]) -> Read {
     let (mut files, mut failed) = (Vec::new(), None);
@@ -259,7 +262,7 @@ fn read_all(here: &Path, names: &[PathBuf]) -> Read {
             let shown = name.display();
             let what = format!("`{shown}` contains no file of a kind that `lint` knows");
             let next = "a file that is named is always checked: `build-pipeline lint FILE`";
-            failed.get_or_insert(Failure::new(Kind::Input, what).hint(next));
+            failed.get_or_insert(Failure::new(Kind::Input, what).hint(KINDS).hint(next));
         }
         files.extend(found);
     }

@@ -102,7 +102,8 @@ pub fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<PendingReque
             .hint("a pin can have only one value in a run"));
     }
     let gpus = gpus(subject, &input.tracks.gpu)?;
-    let spoof = spoof(subject.spoof.as_deref())?;
+    let takes_spoof = tracks.iter().all(|track| input.tracks.is_spoof(track));
+    let spoof = spoof(subject.spoof.as_deref(), takes_spoof)?;
     let slim = slim(subject.slim.as_deref())?;
     let source_date_epoch = environment::source_date_epoch()?;
     let mut requests: Vec<BuildRequest> = Vec::new();
@@ -306,13 +307,17 @@ fn slim(text: Option<&str>) -> Result<SlimChoice, Failure> {
     }
 }
 
-fn spoof(text: Option<&str>) -> Result<SpoofChoice, Failure> {
+/// Parses the value of `--spoof`. `is_possible` says whether all tracks can have a spoof.
+fn spoof(text: Option<&str>, is_possible: bool) -> Result<SpoofChoice, Failure> {
     match text {
         None | Some("auto") => Ok(SpoofChoice::Auto),
         Some("off") => Ok(SpoofChoice::Off),
         Some(text) => {
             text.parse().map(SpoofChoice::Version).map_err(|e: names::ParseGfxVersionError| {
                 let hint = match &e {
+                    _ if !is_possible => {
+                        "leave out `--spoof`: it is for tracks that have `spoof = true` in versions/tracks.toml; `--gpu GFX` builds for another GPU".to_owned()
+                    }
                     names::ParseGfxVersionError::TargetName { version, .. } => {
                         format!("use `--spoof {version}`")
                     }

@@ -47,7 +47,7 @@ pub struct Settings {
     pub is_offline: bool,
     /// The time limits.
     pub timeouts: Timeouts,
-    /// The total number of attempts.
+    /// How many attempts without progress end an operation.
     pub tries: u32,
     /// The wait after the first attempt. Each further wait is three times as long.
     pub first_wait: Duration,
@@ -221,7 +221,7 @@ impl Session {
         place: &SourceUrl,
         service: Service,
     ) -> Budget<'_> {
-        Budget { session: self, asked: asked(url, place, service), tries: 0 }
+        Budget { session: self, asked: asked(url, place, service), tries: 0, in_vain: 0 }
     }
 }
 
@@ -253,12 +253,27 @@ pub(crate) struct Budget<'a> {
     session: &'a Session,
     asked: Asked,
     tries: u32,
+    /// The attempts since the last progress.
+    in_vain: u32,
 }
+
+/// An attempt that delivers at least this many bytes does not count: the operation is making
+/// progress.
+const PROGRESS: u64 = 1 << 20;
+/// The largest number of attempts, whether they make progress or not.
+const MOST_TRIES: u32 = 1000;
 
 impl Budget<'_> {
     /// Returns the server that is contacted.
     pub(crate) fn asked(&self) -> &Asked {
         &self.asked
+    }
+
+    /// Records how many bytes an attempt delivered before it failed.
+    pub(crate) fn delivered(&mut self, bytes: u64) {
+        if bytes >= PROGRESS {
+            self.in_vain = 0;
+        }
     }
 
     /// Records a failed attempt. Waits if another attempt is allowed; otherwise returns the failure
@@ -270,10 +285,11 @@ impl Budget<'_> {
 
     async fn try_spend(&mut self, failure: Failure) -> Result<(), Failure> {
         self.tries += 1;
-        let tries = self.tries;
+        self.in_vain += 1;
+        let (tries, in_vain) = (self.tries, self.in_vain);
         let wait = match failure.again {
             Again::No => None,
-            Again::Yes => Some(usual_wait(self.session.settings.first_wait, tries)),
+            Again::Yes => Some(usual_wait(self.session.settings.first_wait, in_vain)),
             Again::After(seconds) if seconds <= MAX_RETRY_AFTER => {
                 Some(Duration::from_secs(seconds))
             }
@@ -284,7 +300,7 @@ impl Budget<'_> {
             }
         };
         match wait {
-            Some(wait) if tries < self.session.settings.tries => {
+            Some(wait) if in_vain < self.session.settings.tries && tries < MOST_TRIES => {
                 tracing::info!(tries, reason = failure.detail, "retrying a fetch");
                 self.session.tell_retry(&self.asked.url, &failure.detail);
                 tokio::time::sleep(wait).await;

@@ -23,7 +23,7 @@ pub(crate) struct Bump {
     pub(crate) many: ManyPins,
     #[command(flatten)]
     pub(crate) accept: Accept,
-    /// Print the diff and write nothing
+    /// Print the diff, or one line per pin, and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Write nothing and print no report; the exit code shows whether the bump would succeed
@@ -45,11 +45,11 @@ pub(crate) struct Bump {
 pub(crate) struct ManyPins {
     /// Bump every pin in the project's versions.toml to its newest value, except held pins and sets
     /// of packages; print one line per pin
-    #[arg(long, conflicts_with_all = ["pin", "value", "check", "dry_run", "format", "unresolved"])]
+    #[arg(long, conflicts_with_all = ["pin", "value", "check", "format", "unresolved"])]
     pub(crate) all: bool,
     /// Resolve every unresolved pin in the project's versions.toml, and every one that its tracks
     /// use, from the recorded tag, branch or version; print one line per pin
-    #[arg(long, conflicts_with_all = ["pin", "value", "check", "dry_run", "format"])]
+    #[arg(long, conflicts_with_all = ["pin", "value", "check", "format"])]
     pub(crate) unresolved: bool,
 }
 

@@ -118,13 +118,16 @@ fn run_all(
         }
         let bumped = read(&project.root).and_then(|(text, _)| {
             let mut bump = look_up(project, &text, &asked(args, name, value), sources, client)?;
-            bump.write()?;
-            mirrored(name)?;
+            if !args.dry_run {
+                bump.write()?;
+                mirrored(name)?;
+            }
             Ok(bump.report)
         });
         let line = match bumped {
             Ok(report) if report.changed => {
-                format!("{} -> {}", report.from.short(), report.to.short())
+                let end = if args.dry_run { " (not written)" } else { "" };
+                format!("{} -> {}{end}", report.from.short(), report.to.short())
             }
             Ok(report) => format!("already at {}", report.to.short()),
             Err(error) => {

@@ -52,7 +52,15 @@ pub(crate) fn run(global: &Global, args: &Explain) -> Result<(), Failure> {
         let report = ExplainReport::new(&planned.plan, last);
         match args.format {
             Format::Json => output::json(&report)?,
-            Format::Text => output::page(&report.page())?,
+            Format::Text => {
+                output::page(&report.page())?;
+                if last.is_none() {
+                    let option = if subject.rehearse { " --rehearse" } else { "" };
+                    output::hint(&format!(
+                        "`build-pipeline build {track}{option}` builds it, `build-pipeline plan {track}{option}` shows its steps"
+                    ));
+                }
+            }
         }
     }
     Ok(())

@@ -45,7 +45,11 @@ fn every_metadata_only_track_rehearses_and_is_proven() {
 #[test]
 fn explain_says_which_input_changed_since_a_track_was_built() {
     let project = Project::new();
-    project.run("explain ollama --rehearse").expect(0).prints("no record of a successful build");
+    project
+        .run("explain ollama --rehearse")
+        .expect(0)
+        .prints("no record of a successful build")
+        .says("hint: `build-pipeline build ollama --rehearse` builds it");
     project.run("--track ollama --rehearse").expect(0);
     project
         .run("explain ollama --rehearse")

@@ -11,6 +11,7 @@ use testkit::{EngineProxy, FaultProxy, shared_registry};
 
 use crate::built::{Bench, dockerd};
 use crate::dsl::{Ran, ran};
+use crate::full_disk::on_small_disk;
 
 /// Returns a Dockerfile whose RUN prints the compiler launcher: `ccache` if the builder keeps its
 /// folder. No other Dockerfile has the same RUN, so no engine has cached its result.
@@ -96,6 +97,37 @@ fn without_an_engine_nothing_is_fetched() {
     let plain = format!("--track ollama --set ollama={base} --mirror {mirror}");
     watched.on(&dead, &plain).expect(0);
     assert!(!watched.registry.requests().is_empty(), "the proxy sees what is fetched");
+}
+
+/// podman fails here for each reason, but the reason is not podman.
+#[test]
+fn a_folder_that_podman_needs_is_named_and_no_other_engine_is_proposed() {
+    let watched = Watched::new();
+    let project = &watched.bench.project;
+    project.write("bin/podman", "#!/bin/sh\necho cannot start >&2\nexit 1\n");
+    let command = || watched.command(&format!("{BUILD} --engine podman"));
+    let says = |ran: Ran, folder: &str, hint: &str| {
+        let ran = ran.expect(3).says(folder).says(hint);
+        assert!(!ran.stderr.contains("another engine"), "{}", ran.stderr);
+        watched.nothing_was_begun();
+    };
+    let folder = "home/.cache/build-pipeline/store";
+    let (cache, after) = (project.path("home/.cache"), project.path("after"));
+    std::fs::create_dir_all(&cache).unwrap();
+    let full = on_small_disk(&command(), &cache, &after, 16);
+    says(full, "build-pipeline/store/work`: the disk is full", "`XDG_CACHE_HOME`");
+
+    project.write(&format!("{folder}/work"), "");
+    says(ran(command().output().unwrap()), &format!("{folder}/work`"), "`XDG_CACHE_HOME`");
+    std::fs::remove_file(project.path(&format!("{folder}/work"))).unwrap();
+
+    project.write("runtime/build-pipeline", "");
+    let with = |folder: &Path| ran(command().env("XDG_RUNTIME_DIR", folder).output().unwrap());
+    let wrong = with(&project.path("runtime"));
+    says(wrong, "runtime/build-pipeline`", "`XDG_RUNTIME_DIR`");
+
+    let none = project.path("none");
+    says(with(&none), "cannot start", &format!("`XDG_RUNTIME_DIR` is `{}`", none.display()));
 }
 
 /// The other track of the run could be built, but is not started either, because the run cannot

@@ -40,7 +40,7 @@ exit $code
 "#;
 
 /// Runs a command whose `folder` is on a small disk, and leaves a copy of the folder in `after`.
-fn on_small_disk(command: &Command, folder: &Path, after: &Path, spare: usize) -> Ran {
+pub(crate) fn on_small_disk(command: &Command, folder: &Path, after: &Path, spare: usize) -> Ran {
     let mut small = Command::new("unshare");
     // root needs no user namespace, and engines create their own.
     let is_root = std::fs::metadata("/proc/self")

@@ -2,10 +2,12 @@
 //! hashes. It refuses packages that are stale, were replaced, or are for CUDA.
 
 use std::io::Write as _;
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::dsl::{Project, same};
+use crate::dsl::{Project, ran, same};
+use crate::full_disk::on_small_disk;
 use crate::patch_pinned::Index;
 
 const PYTHON: &str = "versions/python.toml";
@@ -343,4 +345,118 @@ fn debian_packages_are_looked_up_anew() {
     project.write(lock, &set(&text));
     let ran = project.run("lock tiny --snapshot --dry-run").expect(0);
     ran.prints("3 added, 0 removed").prints("+ sl ");
+}
+
+/// A python3 whose pip writes a uv of one MiB. Like the real one, it reports success without
+/// writing anything if the folder exists.
+const PYTHON3: &str = r#"#!/bin/sh
+while [ $# -gt 0 ]; do
+    [ "$1" = --target ] && target=$2
+    shift
+done
+[ -n "$target" ] || exit 1
+[ -e "$target" ] && exit 0
+/bin/mkdir -p "$target/bin"
+if { /bin/cat "${0%/*}/fake-uv"; /bin/head -c 1000000 /dev/zero; } 2>/dev/null > "$target/bin/uv"; then
+    exec /bin/chmod 755 "$target/bin/uv"
+fi
+echo 'ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device' >&2
+exit 1
+"#;
+/// A uv that has all features and answers with `$answer`.
+const UV: &str = r#"#!/bin/sh
+case "$*" in *--help*) echo "--excludes pylock.toml" ;; *) echo "$answer" >&2; exit 1 ;; esac
+exit 0
+"#;
+
+/// A project with a fake python3, on a machine without uv.
+struct WithoutUv {
+    project: Project,
+    index: Index,
+}
+
+impl WithoutUv {
+    fn new(python3: &str) -> Self {
+        let (project, index) = (asks_for("\"six==1.17.0\"", ""), Index::start());
+        let page = index.folder.path().join("simple/uv/index.html");
+        std::fs::create_dir_all(page.parent().unwrap()).unwrap();
+        std::fs::write(page, r#"{"meta":{"api-version":"1.0"},"files":[]}"#).unwrap();
+        let new = Self { project, index };
+        new.program("python3", python3);
+        new.project.write("bin/fake-uv", &UV.replace("$answer", "No solution found"));
+        new
+    }
+
+    fn program(&self, name: &str, text: &str) {
+        self.project.write(&format!("bin/{name}"), text);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(self.project.path(&format!("bin/{name}")), mode).unwrap();
+    }
+
+    fn lock(&self) -> Command {
+        let index = format!("http://127.0.0.1:{}/simple", self.index.port);
+        let whole = self.project.command(&["lock", "demo", "--index", &index]);
+        let mut command = Command::new("env");
+        command.arg(format!("PATH={}", self.project.path("bin").display()));
+        command.arg(whole.get_program()).args(whole.get_args());
+        command.envs(whole.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.current_dir(whole.get_current_dir().unwrap());
+        command
+    }
+}
+
+#[test]
+fn a_uv_that_did_not_fit_on_the_disk_is_installed_again() {
+    let machine = WithoutUv::new(PYTHON3);
+    let cache = machine.project.path("home/.cache");
+    let after = machine.project.path("after");
+    on_small_disk(&machine.lock(), &cache, &after, 400)
+        .expect(3)
+        .says("cannot write into")
+        .says(".cache/build-pipeline/tools`: the disk is full")
+        .says("`XDG_CACHE_HOME`");
+    // With enough space, the same files are no obstacle. The fake uv finds no packages.
+    std::fs::remove_dir_all(&cache).unwrap();
+    std::fs::rename(&after, &cache).unwrap();
+    ran(machine.lock().output().unwrap()).expect(2).says("uv found no set of packages");
+
+    // An incomplete uv that an earlier version of this tool left is replaced.
+    let uv = cache.join("build-pipeline/tools").read_dir().unwrap().next().unwrap().unwrap();
+    let uv = uv.path().join("bin/uv");
+    std::fs::write(&uv, "#!/bin/sh\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(&uv, mode).unwrap();
+    ran(machine.lock().output().unwrap())
+        .expect(2)
+        .says("installing uv")
+        .says("uv found no set of packages");
+    let again = ran(machine.lock().output().unwrap()).expect(2);
+    assert!(!again.stderr.contains("installing uv"), "{}", again.stderr);
+}
+
+#[test]
+fn a_machine_without_pip_is_told_how_to_get_it() {
+    let missing = "#!/bin/sh\necho '/usr/bin/python3: No module named pip' >&2\nexit 1\n";
+    ran(WithoutUv::new(missing).lock().output().unwrap())
+        .expect(3)
+        .says("No module named pip")
+        .says("hint: install pip: `apt install python3-pip` (Debian, Ubuntu)");
+}
+
+#[test]
+fn a_cache_that_uv_cannot_write_is_named() {
+    let machine = WithoutUv::new(PYTHON3);
+    for (answer, why) in [
+        (
+            "Could not acquire lock: Read-only file system (os error 30)",
+            "the file system is read-only",
+        ),
+        ("No space left on device (os error 28)", "the disk is full"),
+    ] {
+        machine.program("uv", &UV.replace("$answer", answer));
+        ran(machine.lock().output().unwrap())
+            .expect(3)
+            .says(&format!(".cache/build-pipeline/uv`: {why}"))
+            .says("`XDG_CACHE_HOME`");
+    }
 }

@@ -603,6 +603,11 @@ fn bump_pins_what_is_unresolved_and_says_why_where_it_cannot() {
     };
     let text = project.read("versions/versions.toml") + &pin("absent");
     project.write("versions/versions.toml", &text);
+    let before = project.files();
+    let dry = project.run("bump --unresolved --dry-run").expect(5).says("not bumped: 1 of 2 pins");
+    let value = &image.digest.to_string()[..19];
+    dry.prints(value).prints("(not written)");
+    crate::dsl::same(&project.files(), &before, "a dry run");
     let ran = project.run("bump --unresolved").expect(5).says("not bumped: 1 of 2 pins");
     let line =
         |name: &str| ran.stdout.lines().find(|line| line.starts_with(name)).unwrap().to_owned();

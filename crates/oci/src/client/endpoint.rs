@@ -28,6 +28,14 @@ pub enum ParseMirrorError {
     /// One side is not of the form HOST or HOST/PATH.
     #[error("`{0}` is not of the form HOST or HOST/PATH")]
     NotALocation(String),
+    /// One side is a URL.
+    #[error("`{text}` is a URL; for a registry, leave out `{scheme}`")]
+    Url {
+        /// The side, without secrets.
+        text: String,
+        /// Its scheme with `://`.
+        scheme: String,
+    },
 }
 
 impl Mirror {
@@ -37,6 +45,9 @@ impl Mirror {
             let text = text.trim_end_matches('/');
             if is_location(text) {
                 Ok(text.to_owned())
+            } else if let Some((scheme @ ("http" | "https"), _)) = text.split_once("://") {
+                let (text, scheme) = (Secret::from(text).to_string(), format!("{scheme}://"));
+                Err(ParseMirrorError::Url { text, scheme })
             } else {
                 Err(ParseMirrorError::NotALocation(Secret::from(text).to_string()))
             }

@@ -84,6 +84,8 @@ pub(super) struct Place {
     /// The repository on that host, with the host, if the location is a mirror.
     pub(super) mirror: Option<String>,
     pub(super) tries: u32,
+    /// Whether an attempt delivered a considerable part before it failed.
+    pub(super) has_delivered: bool,
     pub(super) waited: Duration,
     pub(super) kind: ErrorKind,
     pub(super) detail: String,
@@ -216,6 +218,12 @@ impl RegistryError {
         self.0.subject.action.starts_with("push ")
     }
 
+    /// Returns whether the request was a part of a push, which uses no mirror.
+    pub fn is_of_push(&self) -> bool {
+        self.is_push()
+            || ["check ", "mount "].iter().any(|verb| self.0.subject.action.starts_with(verb))
+    }
+
     /// Returns whether a request to that host was attempted.
     pub fn was_asked(&self) -> bool {
         self.telling().is_some_and(|place| place.tries > 0)
@@ -244,6 +252,11 @@ impl RegistryError {
             .then(|| (format!("{}{end}", image.repository), format!("{mirror}{end}")))
     }
 
+    /// Returns whether that host delivered a considerable part of the content before it failed.
+    pub fn has_delivered(&self) -> bool {
+        self.telling().is_some_and(|place| place.has_delivered)
+    }
+
     /// Returns the number of attempts at the last location.
     pub fn tries(&self) -> u32 {
         self.0.places.last().map_or(0, |place| place.tries)
@@ -258,7 +271,8 @@ impl RegistryError {
 impl Place {
     pub(super) fn new(host: &str, tries: u32, waited: Duration, failure: Failure) -> Self {
         let Failure { kind, detail, again: _, cause } = failure;
-        Self { host: host.to_owned(), mirror: None, tries, waited, kind, detail, cause }
+        let (host, has_delivered) = (host.to_owned(), false);
+        Self { host, mirror: None, tries, has_delivered, waited, kind, detail, cause }
     }
 }
 

@@ -82,7 +82,7 @@ impl RegistryClient {
     /// Fails if the registry cannot be reached or refuses the request.
     pub async fn target_digest(&self, image: &ImageRef) -> Result<Option<Digest>, RegistryError> {
         let session = &*self.session;
-        let subject = subject("read the digest of", image);
+        let subject = subject("check the target", image);
         let host = image.repository.registry();
         let reference =
             reference(image).map_err(|failure| RegistryError::unasked(&subject, host, failure))?;

@@ -13,7 +13,7 @@ use super::secrets::Secrets;
 /// The number of attempts, and the waits between them.
 #[derive(Debug, Clone, Copy)]
 pub struct Retries {
-    /// The total number of attempts, at least one.
+    /// How many attempts without progress end the operation, at least one.
     pub tries: u32,
     /// The wait after the first attempt. Each further wait is three times as long.
     pub first_wait: Duration,
@@ -33,6 +33,12 @@ impl Default for Retries {
     }
 }
 
+/// An attempt that delivers at least this many bytes does not count: the operation is making
+/// progress.
+const PROGRESS: u64 = 1 << 20;
+/// The largest number of attempts, whether they make progress or not.
+const MOST_TRIES: u32 = 1000;
+
 /// The attempts of one operation at one location.
 #[derive(Debug)]
 pub(super) struct Budget {
@@ -40,6 +46,9 @@ pub(super) struct Budget {
     host: String,
     mirror: Option<String>,
     tries: u32,
+    /// The attempts since the last progress.
+    in_vain: u32,
+    has_delivered: bool,
     waited: Duration,
     secrets: Arc<Secrets>,
 }
@@ -48,18 +57,36 @@ impl Budget {
     pub(super) fn new(retries: Retries, place: &Endpoint, secrets: Arc<Secrets>) -> Self {
         let mirror = place.is_mirror.then(|| format!("{}/{}", place.host, place.path));
         let host = place.host.clone();
-        Self { retries, host, mirror, tries: 0, waited: Duration::ZERO, secrets }
+        Self {
+            retries,
+            host,
+            mirror,
+            tries: 0,
+            in_vain: 0,
+            has_delivered: false,
+            waited: Duration::ZERO,
+            secrets,
+        }
+    }
+
+    /// Records how many bytes an attempt delivered before it failed.
+    pub(super) fn delivered(&mut self, bytes: u64) {
+        if bytes >= PROGRESS {
+            self.in_vain = 0;
+            self.has_delivered = true;
+        }
     }
 
     /// Records a failed attempt. Waits if another attempt follows; otherwise returns how the
     /// location failed.
     pub(super) async fn spend(&mut self, failure: Failure) -> Result<Duration, Place> {
         self.tries += 1;
+        self.in_vain += 1;
         let failure = failure.scrubbed(&self.secrets);
         let wait = match failure.again {
-            _ if self.tries >= self.retries.tries => None,
+            _ if self.in_vain >= self.retries.tries || self.tries >= MOST_TRIES => None,
             Again::No => None,
-            Again::Yes => Some(usual_wait(self.retries.first_wait, self.tries)),
+            Again::Yes => Some(usual_wait(self.retries.first_wait, self.in_vain)),
             Again::NotBefore(time) => {
                 // Even if a server requests no wait at all, the number of attempts is limited.
                 let wait = time.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
@@ -92,8 +119,8 @@ impl Budget {
                 *until = Some(time);
             }
         }
-        let mirror = self.mirror.clone();
-        Place { mirror, ..Place::new(&self.host, self.tries, self.waited, failure) }
+        let (mirror, has_delivered) = (self.mirror.clone(), self.has_delivered);
+        Place { mirror, has_delivered, ..Place::new(&self.host, self.tries, self.waited, failure) }
     }
 }
 
@@ -129,6 +156,23 @@ mod tests {
             let headers: HeaderMap =
                 [(name.parse().unwrap(), value.parse().unwrap())].into_iter().collect();
             assert_eq!(not_before(&headers, now), wanted, "{name}: {value}");
+        }
+    }
+
+    #[tokio::test]
+    async fn attempts_with_progress_do_not_count_up_to_a_limit() {
+        let retries = Retries { first_wait: Duration::ZERO, ..Retries::default() };
+        let new = || Budget::new(retries, &Endpoint::new("h/x", false, false), Arc::default());
+        for (bytes, tries) in [(PROGRESS, MOST_TRIES), (PROGRESS - 1, 3), (0, 3)] {
+            let mut budget = new();
+            let end = loop {
+                budget.delivered(bytes);
+                if let Err(end) = budget.spend(Failure::passing(ErrorKind::Unreachable, "x")).await
+                {
+                    break end;
+                }
+            };
+            assert_eq!((end.tries, end.has_delivered), (tries, bytes >= PROGRESS), "{bytes}");
         }
     }
 

@@ -3,6 +3,7 @@
 //! Start at [`BlobStream`]. The last chunk is held back until size and digest have been verified,
 //! so a reader never gets a complete but wrong blob. An interrupted transfer continues with `Range`
 //! after the last received byte: at the same location while attempts are left, then at the next.
+//! An attempt that delivered a considerable part does not count.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -300,6 +301,8 @@ struct Current {
     endpoint: Endpoint,
     budget: Budget,
     body: Option<Running>,
+    /// How much of the blob had arrived when the current attempt began.
+    begin: u64,
 }
 
 /// A response in progress, and how many bytes at its start an earlier response already delivered.
@@ -323,7 +326,8 @@ impl Transfer {
                     return Err(RegistryError::new(&self.subject, failed));
                 };
                 let budget = session.budget(&endpoint);
-                self.current = Some(Current { endpoint, budget, body: None });
+                let begin = self.check.seen;
+                self.current = Some(Current { endpoint, budget, body: None, begin });
             }
             let Some(current) = self.current.as_mut() else { continue };
             if current.body.is_some() {
@@ -373,6 +377,8 @@ impl Transfer {
     async fn fail(&mut self, failure: Failure) -> Result<(), RegistryError> {
         let Some(mut current) = self.current.take() else { return Ok(()) };
         current.body = None;
+        current.budget.delivered(self.check.seen.saturating_sub(current.begin));
+        current.begin = self.check.seen;
         let is_passing = failure.again != Again::No;
         match current.budget.spend(failure).await {
             Ok(_) => {

@@ -139,6 +139,40 @@ async fn three_breaks_are_the_end() {
 }
 
 #[tokio::test]
+async fn a_server_that_ends_each_response_early_is_read_to_the_end() {
+    let image = RandomImage { layers: vec![10, 3 * BIG], ..RandomImage::new(12) };
+    let sample = Sample::of("early", &image);
+    let proxy = FaultProxy::to(shared_registry().host());
+    proxy.on("GET", "/blobs/").first(5).does(Fault::CloseAt(1_500_000));
+    let layer = sample.layer();
+    let repository = sample.repository(&proxy.host());
+    let stream = client().blob_stream(&repository, &layer.digest, size(layer)).await.unwrap();
+    let (bytes, end) = read(stream).await;
+    end.unwrap();
+    assert_eq!(bytes, layer.bytes);
+    assert_eq!(proxy.count("GET", "/blobs/"), 6);
+}
+
+/// It has the usual number of attempts since then.
+#[tokio::test]
+async fn a_server_that_delivers_nothing_more_is_given_up() {
+    let image = RandomImage { layers: vec![10, 3 * BIG], ..RandomImage::new(13) };
+    let sample = Sample::of("nothing-more", &image);
+    let proxy = FaultProxy::to(shared_registry().host());
+    for number in 1..=4 {
+        proxy.on("GET", "/blobs/").nth(number).does(Fault::CloseAt(1_500_000));
+    }
+    proxy.on("GET", "/blobs/").does(Fault::CloseAt(0));
+    let layer = sample.layer();
+    let repository = sample.repository(&proxy.host());
+    let stream = client().blob_stream(&repository, &layer.digest, size(layer)).await.unwrap();
+    let (bytes, end) = read(stream).await;
+    let error = check(end, ErrorKind::Unreachable, "the connection broke");
+    assert!(error.has_delivered());
+    assert_eq!((error.tries(), bytes.len() >= 4_000_000), (6, true));
+}
+
+#[tokio::test]
 async fn the_last_piece_of_a_wrong_blob_is_withheld() {
     for at in [0, BIG / 2, BIG] {
         let (sample, proxy) = big("withheld");

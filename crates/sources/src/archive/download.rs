@@ -161,11 +161,18 @@ impl Job<'_> {
 
     async fn download(&self) -> Result<(u64, u64), Failure> {
         let mut received = 0;
+        let mut most = fs::metadata(self.place.part()).map_or(0, |found| found.len());
         let mut budget = self.session.budget(self.url, self.from, Service::File);
         loop {
             match self.download_once(&mut received).await {
                 Ok(size) => return Ok((size, received)),
-                Err(failure) => budget.spend(failure).await?,
+                Err(failure) => {
+                    // A server without ranges begins again each time, which is no progress.
+                    let have = fs::metadata(self.place.part()).map_or(0, |found| found.len());
+                    budget.delivered(have.saturating_sub(most));
+                    most = most.max(have);
+                    budget.spend(failure).await?;
+                }
             }
         }
     }

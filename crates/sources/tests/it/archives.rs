@@ -159,6 +159,29 @@ async fn a_broken_download_goes_on() {
 }
 
 #[tokio::test]
+async fn a_server_that_ends_each_response_early_is_read_to_the_end() {
+    let bytes = crate::support::noise(8_000_000, 2);
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("archive"), &bytes).unwrap();
+    let sha256 = sha256_of(&folder.path().join("archive"));
+    let server = server(&bytes);
+    let proxy = FaultProxy::to(&server.host());
+    proxy.on("GET", "").first(5).does(Fault::CloseAt(1_500_000));
+    let source = |proxy: &FaultProxy| source(&format!("{}/demo-1.tar.gz", proxy.url()), &sha256);
+    let fetched = Cache::new().sources().fetch_archive(&source(&proxy)).await.unwrap();
+    assert_eq!(fetched.received, bytes.len() as u64, "no byte came twice");
+    assert_eq!(proxy.count("GET", ""), 6);
+
+    // If it then delivers nothing, it is given up.
+    let stuck = FaultProxy::to(&server.host());
+    stuck.on("GET", "").nth(1).does(Fault::CloseAt(1_500_000));
+    stuck.on("GET", "").nth(2).does(Fault::CloseAt(1_500_000));
+    stuck.on("GET", "").does(Fault::CloseAt(0));
+    let error = Cache::new().sources().fetch_archive(&source(&stuck)).await.unwrap_err();
+    assert!(error.to_string().contains("(4 tries)"), "{error}");
+}
+
+#[tokio::test]
 async fn what_is_not_the_archive_is_refused() {
     let (bytes, sha256) = archive();
     let server = server(&bytes);

@@ -13,6 +13,7 @@ use sources::{Asked, Service};
 
 use super::content::{Content, FOLDER, Found, Locked};
 use super::report::Index;
+use super::uv::of_disk;
 
 /// Debian's public keys, from the package debian-archive-keyring.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -133,6 +134,11 @@ fn failed(error: &ResolveError, is_snapshot: bool) -> Failure {
     let mut told = Failure::from_chain(code, error);
     told.log = error.last_lines().to_vec();
     told = told.hint("nothing was written");
+    if let Some(why) = of_disk(&error.last_lines().join("\n")) {
+        return Failure { kind: Kind::Machine, ..told }.first_hint(format!(
+            "{why}: apt writes temporary files below `TMPDIR` (default `/tmp`)"
+        ));
+    }
     if let Some((url, kind)) = error.refused() {
         let mirror = Asked { url, is_mirror: true, service: Service::Debian };
         told = failure::at_server(told, kind, &mirror);

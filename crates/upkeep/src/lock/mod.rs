@@ -11,6 +11,7 @@ mod debian;
 mod python;
 mod report;
 mod uv;
+mod uv_install;
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -1,5 +1,4 @@
-//! Runs uv: from the `PATH`, or else installed from a package index, at a pinned version and by
-//! hash.
+//! Runs uv: from the `PATH`, or else the one that `uv_install` installs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -14,18 +13,7 @@ use project::fetch::Fetcher;
 use project::mirrors::Mirrors;
 use sources::{Asked, ErrorKind, Service, SourceUrl};
 
-/// The version of uv to install if there is none, with the hashes of its wheels for Linux on x86_64
-/// and aarch64, glibc and musl.
-const VERSION: &str = "0.13.9";
-const WHEELS: [&str; 4] = [
-    "2c45530751517d6c3bbc69a19473f6effe47cce047bede01ffd8af7ea7b36b25",
-    "5435c5ce14a56431208ca0996416d310f1598e8c2c8ba707688985a16bb82dbe",
-    "d7f459fe4fd247d830351c75686d3996ace3c6f3f728eb0e85a30b7ada0cef19",
-    "ecb6028d79dc96fbeafffe5c8af62a7099487ebc05a701e76714eebcffd06375",
-];
-
-/// The features that uv must have.
-const NEEDED: [&str; 2] = ["--excludes", "pylock.toml"];
+use super::uv_install::{can, installed};
 
 /// How many lines of a program's output are shown.
 const SHOWN_LINES: usize = 20;
@@ -182,93 +170,49 @@ const EXCLUDES: &str = "excludes.txt";
 /// The suffix of requirements files while uv reads them.
 const LIST: &str = ".txt";
 
-/// Returns whether the uv at this path has all required features.
-fn can(program: &Path) -> bool {
-    let help = Command::new(program)
-        .args(["pip", "compile", "--help"])
-        .env("UV_NO_CONFIG", "1")
-        .stdin(Stdio::null())
-        .output();
-    let help = help.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    help.is_ok_and(|help| NEEDED.iter().all(|word| help.contains(word)))
-}
-
-/// Installs uv below `folder` with pip, which checks its hash. Returns the path of the program.
-fn installed(
-    folder: &Path,
-    index: &str,
-    network: &BTreeMap<OsString, OsString>,
-    fetcher: &Fetcher,
-    tell: &dyn Fn(&str),
-) -> Result<PathBuf, Failure> {
-    let home = folder.join(format!("uv-{VERSION}"));
-    let program = home.join("bin/uv");
-    if program.is_file() {
-        return Ok(program);
-    }
-    tell(&format!("installing uv {VERSION} from the package index"));
-    // pip does not say clearly why it cannot read an index.
-    fetcher.releases("uv")?;
-    let machine = |error: std::io::Error| {
-        let what = format!("writing into `{}` failed", folder.display());
-        Failure::caused(Kind::Machine, what, &error).hint(
-            "check its space and permissions; `XDG_CACHE_HOME`, or `cache` in config.toml, \
-             selects another cache",
-        )
-    };
-    std::fs::create_dir_all(folder).map_err(machine)?;
-    let work = tempfile::tempdir_in(folder).map_err(machine)?;
-    let hashes: String = WHEELS.iter().map(|hash| format!(" --hash=sha256:{hash}")).collect();
-    let list = work.path().join("requirements.txt");
-    std::fs::write(&list, format!("uv=={VERSION}{hashes}\n")).map_err(machine)?;
-    let target = work.path().join("uv");
-    let mut arguments: Vec<OsString> = [
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-cache-dir",
-        // If pip retries, it waits as long as `Retry-After` says, which may be a day.
-        "--retries",
-        "0",
-        "--require-hashes",
-        "--only-binary",
-        ":all:",
-    ]
-    .map(OsString::from)
-    .into();
-    arguments.extend(["--target".into(), target.clone().into(), "-r".into(), list.into()]);
-    let install = || {
-        let mut command = Command::new("python3");
-        let command = command.args(&arguments).env("PIP_INDEX_URL", index).envs(network);
-        command.stdin(Stdio::null()).output().map_err(|error| {
-            Failure::caused(Kind::Machine, "running `python3 -m pip` failed", &error)
-                .hint("install uv, or python3 with pip")
-        })
-    };
-    let mut output = install()?;
-    if !output.status.success() {
-        output = install()?;
-    }
-    if !output.status.success() {
-        let told = Failure::new(Kind::Network, format!("cannot install uv {VERSION}"));
-        return Err(Failure { log: last_lines(&output.stderr), ..told }
-            .hint("install uv some other way; the tool uses the `uv` on your `PATH`"));
-    }
-    // Another run may have been faster; its files are the same.
-    match std::fs::rename(&target, &home) {
-        Err(error) if !program.is_file() => Err(machine(error)),
-        Ok(()) | Err(_) => Ok(program),
-    }
-}
-
-fn last_lines(bytes: &[u8]) -> Vec<String> {
+/// Returns the last lines of a program's output.
+pub(super) fn last_lines(bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text.lines().collect();
     let from = lines.len().saturating_sub(SHOWN_LINES);
     lines[from..].iter().map(|line| (*line).to_owned()).collect()
 }
+
+/// Returns why a program cannot write to the disk, if its output says so. uv writes `(os error 28)`
+/// behind the message of the system; Python writes `[Errno 28]`, and apt `(28: `, before it.
+pub(super) fn of_disk(said: &str) -> Option<&'static str> {
+    const KINDS: [(u32, &str); 6] = [
+        (28, "the disk is full"),
+        (122, "the disk quota is used up"),
+        (30, "the file system is read-only"),
+        (13, "the permissions do not allow it"),
+        (5, "the disk has errors"),
+        (27, "a file would become too large"),
+    ];
+    // A firewall can also deny a connection.
+    let mut lines = said.lines().filter(|line| !line.contains("connect"));
+    lines.find_map(|line| {
+        let has = |number| {
+            line.contains(&format!("(os error {number})"))
+                || line.contains(&format!("[Errno {number}]"))
+                || line.contains(&format!("({number}: "))
+        };
+        KINDS.iter().find(|(number, _)| has(*number)).map(|(_, why)| *why)
+    })
+}
+
+/// Returns the failure of a program that cannot write to the disk. It runs with its files below
+/// `folder`.
+pub(super) fn disk_failure(program: &str, folder: &Path, why: &str, said: &[u8]) -> Failure {
+    let what = format!("{program} cannot write into `{}`: {why}", folder.display());
+    Failure { log: last_lines(said), ..Failure::new(Kind::Machine, what) }
+        .hint(CACHE)
+        .hint("nothing was written to the locks")
+}
+
+/// The hint for a cache folder that cannot be used.
+pub(super) const CACHE: &str = "check its space and permissions; `XDG_CACHE_HOME`, or `cache` in \
+                                config.toml, selects another cache";
 
 /// Finds the first failed request in uv's output: its URL, and the kind of failure according to the
 /// HTTP status. uv writes `(500 Internal Server Error) for url (URL)`, and a similar text for an
@@ -304,6 +248,9 @@ impl Uv {
                 Failure::new(kind, "uv found no set of packages that meets the requirements");
             Failure { log: last_lines(&output.stderr), ..told }.hint("nothing was written")
         };
+        if let Some(why) = of_disk(&said) {
+            return disk_failure("uv", &self.cache, why, &output.stderr).into();
+        }
         let is_mirror =
             |url: &SourceUrl| url.host().is_some_and(|host| self.mirrors.contains(&host));
         if let Some((url, kind)) = refused(&said) {
@@ -397,6 +344,39 @@ mod tests {
             let found = refused(said);
             assert_eq!(found.as_ref().map(|(_, found)| *found), kind, "{said}");
             assert!(found.is_none_or(|(url, _)| url.as_str() == "http://127.0.0.1:9/simple"));
+        }
+    }
+
+    #[test]
+    fn a_disk_that_cannot_be_written_is_found_in_what_a_program_says() {
+        for (said, why) in [
+            (
+                "error: Could not acquire lock\n  cause: Read-only file system (os error 30) at path \"/h/uv\"",
+                Some("the file system is read-only"),
+            ),
+            (
+                "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",
+                Some("the disk is full"),
+            ),
+            (
+                "error: x\n  cause: failed to open file `/h`: Permission denied (os error 13)",
+                Some("the permissions do not allow it"),
+            ),
+            ("cause: Disk quota exceeded (os error 122)", Some("the disk quota is used up")),
+            ("  Write error - write (28: No space left on device)", Some("the disk is full")),
+            (
+                "  Could not open file /x/partial/y - open (30: Read-only file system)",
+                Some("the file system is read-only"),
+            ),
+            ("cause: tcp connect error: Permission denied (os error 13)", None),
+            (
+                "NewConnectionError: Failed to establish a new connection: [Errno 13] Permission denied",
+                None,
+            ),
+            ("cause: Connection refused (os error 111)", None),
+            ("cause: Resource temporarily unavailable (os error 11)", None),
+        ] {
+            assert_eq!(of_disk(said), why, "{said}");
         }
     }
 
