@@ -25,7 +25,7 @@ pub struct Kernel {
     pub modules: Vec<String>,
     /// Parameters that the loaded module does not have. The kernel ignores them.
     pub unknown: Vec<Parameter>,
-    /// The installed programs that rebuild an initramfs.
+    /// The installed programs that rebuild an initramfs or write the entries of a boot loader.
     pub tools: Vec<String>,
 }
 
@@ -115,8 +115,10 @@ fn listed_end(root: &Root, id: &str, version: &str) -> Option<(String, &'static 
     Some((columns.iter().find_map(cell)?.to_string(), file))
 }
 
-/// The programs that rebuild an initramfs; a distribution can have one of several.
-const TOOLS: [&str; 4] = ["dracut", "dracut-rebuild", "mkinitcpio", "limine-mkinitcpio"];
+/// The programs that rebuild an initramfs or write the entries of a boot loader; a distribution can
+/// have one of several.
+const TOOLS: [&str; 5] =
+    ["dracut", "dracut-rebuild", "mkinitcpio", "limine-mkinitcpio", "sdboot-manage"];
 
 impl Kernel {
     pub(crate) fn read(root: &Root) -> Self {
@@ -196,7 +198,7 @@ impl Kernel {
         if self.has_module("amdttm") { "amdttm" } else { "ttm" }
     }
 
-    /// Returns whether a program that rebuilds an initramfs is installed.
+    /// Returns whether one of [`Self::tools`] is installed.
     pub fn has_tool(&self, name: &str) -> bool {
         self.tools.iter().any(|tool| tool == name)
     }

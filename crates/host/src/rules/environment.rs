@@ -1,7 +1,7 @@
 //! Environment variables that change which GPU a program sees or which code it loads, and those
 //! that have no effect.
 
-use names::GfxVersion;
+use names::{GfxVersion, GpuTarget};
 use pins::{OVERRIDE, refused_variable};
 
 use super::{Context, Finding, Severity, Verdict};
@@ -126,6 +126,21 @@ fn without_gpu(context: &Context<'_>, name: &str, value: &str) -> Option<Finding
     Some(finding.repair(format!("unset {name}")))
 }
 
+/// The major version of the first RDNA GPUs. Before them, one family has GPUs that cannot run each
+/// other's code, such as gfx908 and gfx90a.
+const RDNA: u8 = 10;
+
+/// Returns whether a version is of the GPU's family, whose GPUs run most of each other's code:
+/// programs run on gfx1150 and gfx1152 with 11.5.1 (kyuz0/amd-strix-halo-toolboxes#43,
+/// lemonade-sdk/lemonade#2002).
+fn is_of_family(target: &GpuTarget, value: &str) -> bool {
+    let family = |version: GfxVersion| {
+        version.to_string().rsplit_once('.').map(|(family, _)| family.to_owned())
+    };
+    let given = value.parse::<GfxVersion>().ok().filter(|given| given.major() >= RDNA);
+    given.is_some() && given.and_then(family) == GfxVersion::of_target(target).and_then(family)
+}
+
 /// Judges an override with the version of another GPU.
 fn spoof(context: &Context<'_>, name: &str, value: &str) -> Option<Finding> {
     let (_, target) = context.gpu()?;
@@ -140,16 +155,21 @@ fn spoof(context: &Context<'_>, name: &str, value: &str) -> Option<Finding> {
         Finding::new(severity, format!("{name}={value} on a {target}"), "not set")
             .because(
                 why,
-                "ROCm/legacy-rocm-build#5238 and #5824; kyuz0/amd-strix-halo-toolboxes PR 115",
+                "ROCm/legacy-rocm-build#5238 and #5824; kyuz0/amd-strix-halo-toolboxes PR 115 and #43",
             )
             .repair(format!("unset {name}"))
             .repair(where_from(name))
     };
     if !native.is_empty() {
+        let (severity, effect) = if is_of_family(target, value) {
+            (Severity::Warning, "do not need the override")
+        } else {
+            (Severity::Error, "crash with the override")
+        };
         return Some(finding(
-            Severity::Error,
+            severity,
             format!(
-                "it selects code for another GPU; programs on {} have native code for this GPU, and crash with the override",
+                "it selects code for another GPU; programs on {} have native code for this GPU, and {effect}",
                 native.join(" and ")
             ),
         ));

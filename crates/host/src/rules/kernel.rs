@@ -305,12 +305,16 @@ fn of_amdttm(context: &Context<'_>, parameter: &Parameter) -> Finding {
     .repairs(replace(context, parameter, &format!("ttm.{name}={value}")))
 }
 
+/// The family of the APUs for which AMD recommends the kernel's own driver.
+const OWN_DRIVER: &str = "RDNA 3.5";
+
 /// Returns whether amdgpu-dkms drives an APU whose fixes are in the kernel's own driver. MI300A, by
 /// contrast, needs the package.
 pub(super) fn uses_dkms_on_apu(context: &Context<'_>) -> bool {
-    let is_listed = |gpu| context.compat.kernels.values().any(|row| row.gpus.contains(gpu));
+    let is_of_family =
+        |gpu| context.gpus.gpus.get(gpu).is_some_and(|known| known.family == OWN_DRIVER);
     context.machine.kernel.has_module("amdttm")
-        && context.gpu().is_some_and(|(_, gpu)| is_listed(gpu))
+        && context.gpu().is_some_and(|(_, gpu)| is_of_family(gpu))
 }
 
 /// Reports amdgpu-dkms, and how to get the kernel's own driver without losing memory.
@@ -374,23 +378,54 @@ pub(super) fn cwsr(context: &Context<'_>) -> Verdict {
     Verdict::of(findings.collect(), || "not switched off".to_owned())
 }
 
-/// The IOMMU is on. Switching it off improves performance, and is a matter of choice.
+/// The values of `amd_iommu` that the kernel knows, besides `off`.
+const IOMMU_VALUES: [&str; 8] = [
+    "fullflush",
+    "force_enable",
+    "force_isolation",
+    "pgtbl_v1",
+    "pgtbl_v2",
+    "irtcachedis",
+    "nohugepages",
+    "v2_pgsizes_only",
+];
+
+/// The IOMMU is on, and its parameters exist. Switching it off improves performance, and is a
+/// matter of choice.
 pub(super) fn iommu(context: &Context<'_>) -> Verdict {
-    if context.machine.kernel.words.iter().any(|word| word == "amd_iommu=off") {
-        Finding::new(
-            Severity::Note,
-            "`amd_iommu=off` on the kernel's command line",
-            "a choice: 5 to 12 % faster when off, but devices are not isolated",
-        )
+    let words = context.machine.kernel.words.iter();
+    let findings = words.filter_map(|word| match word.strip_prefix("amd_iommu=")? {
+        "off" => Some(without_iommu()),
+        value if value.split(',').all(|one| IOMMU_VALUES.contains(&one)) => None,
+        value => Some(unknown_iommu(context, word, value)),
+    });
+    Verdict::of(findings.collect(), || "not switched off".to_owned())
+}
+
+fn without_iommu() -> Finding {
+    Finding::new(
+        Severity::Note,
+        "`amd_iommu=off` on the kernel's command line",
+        "a choice: 5 to 12 % faster when off, but devices are not isolated",
+    )
+    .because(
+        "the NPU, RDMA and virtual machines with passed-through devices need the IOMMU; `iommu=pt` keeps it on",
+        "kyuz0/amd-strix-halo-toolboxes#66; ROCm/legacy-rocm-build#5824",
+    )
+    .repair("# keep it, or replace it with `iommu=pt` and reboot")
+}
+
+fn unknown_iommu(context: &Context<'_>, word: &str, value: &str) -> Finding {
+    let (right, new) = match value {
+        "pt" => ("`iommu=pt`", "iommu=pt"),
+        _ => ("not set: the IOMMU is on by default", ""),
+    };
+    Finding::new(Severity::Note, format!("`{word}`, but amd_iommu has no value {value}"), right)
         .because(
-            "the NPU, RDMA and virtual machines with passed-through devices need the IOMMU; `iommu=pt` keeps it on",
-            "kyuz0/amd-strix-halo-toolboxes#66; ROCm/legacy-rocm-build#5824",
+            "the kernel ignores it, and reports that only in its log",
+            "drivers/iommu/amd/init.c; kyuz0/amd-strix-halo-toolboxes#66",
         )
-        .repair("# keep it, or replace it with `iommu=pt` and reboot")
-        .into()
-    } else {
-        Verdict::fine("not switched off")
-    }
+        .repair(on_command_line(context, word, new))
 }
 
 /// The firmware is not known to be bad.
@@ -531,7 +566,7 @@ pub(super) fn overriding_firmware(context: &Context<'_>) -> Verdict {
 }
 
 /// Returns the commands that remove a parameter.
-fn remove(context: &Context<'_>, parameter: &Parameter) -> Vec<String> {
+pub(super) fn remove(context: &Context<'_>, parameter: &Parameter) -> Vec<String> {
     replace(context, parameter, "")
 }
 
@@ -548,43 +583,31 @@ pub(super) fn replace(context: &Context<'_>, parameter: &Parameter, new: &str) -
         };
         return context.initramfs_after(&format!("sudo sed -i '{edit}' {file}"));
     }
-    vec![on_command_line(context, parameter, new)]
+    vec![on_command_line(context, &format!("{module}.{name}={value}"), new)]
 }
 
-/// Returns the command that replaces a parameter on the kernel's command line.
-fn on_command_line(context: &Context<'_>, parameter: &Parameter, new: &str) -> String {
-    let Parameter { module, name, value, .. } = parameter;
+/// Returns the command that replaces a word on the kernel's command line.
+fn on_command_line(context: &Context<'_>, old: &str, new: &str) -> String {
     if context.has_kernelstub() {
         let add = if new.is_empty() { String::new() } else { format!(" --add-options '{new}'") };
-        return format!(
-            "sudo kernelstub --delete-options '{module}.{name}={value}'{add} && sudo reboot"
-        );
+        return format!("sudo kernelstub --delete-options '{old}'{add} && sudo reboot");
     }
     if let Some((file, apply)) = context.command_line_file() {
-        return format!(
-            "sudo sed -i 's/{module}\\.{name}={value}/{new}/' {file} && {apply} && sudo reboot"
-        );
+        let pattern = old.replace('.', "\\.");
+        return format!("sudo sed -i 's/{pattern}/{new}/' {file} && {apply} && sudo reboot");
     }
     match context.kernel_system() {
         System::Atomic => {
             let add = if new.is_empty() { String::new() } else { format!(" --append={new}") };
-            format!(
-                "sudo rpm-ostree kargs --delete={module}.{name}={value}{add} && systemctl reboot"
-            )
+            format!("sudo rpm-ostree kargs --delete={old}{add} && systemctl reboot")
         }
         System::Fedora | System::RedHat => {
             let add = if new.is_empty() { String::new() } else { format!(" --args='{new}'") };
-            format!(
-                "sudo grubby --update-kernel=ALL --remove-args='{module}.{name}={value}'{add} && sudo reboot"
-            )
+            format!("sudo grubby --update-kernel=ALL --remove-args='{old}'{add} && sudo reboot")
         }
         _ if new.is_empty() => {
-            format!(
-                "# remove `{module}.{name}={value}` from the kernel's command line, then reboot"
-            )
+            format!("# remove `{old}` from the kernel's command line, then reboot")
         }
-        _ => format!(
-            "# replace `{module}.{name}={value}` with `{new}` on the kernel's command line, then reboot"
-        ),
+        _ => format!("# replace `{old}` with `{new}` on the kernel's command line, then reboot"),
     }
 }

@@ -1,9 +1,10 @@
 //! The memory of a GPU that shares it with the host: the limit, the carve-out, and contradictions
 //! between them.
 //!
-//! The repairs of all rules together never leave the GPU with less memory than before, except those
-//! of [`for_host`], which reports that the host has too little. While the carve-out is large, only
-//! [`carve_out`] gives advice: it computes the limit from the total after the change.
+//! The repairs of all rules together never leave the GPU with less memory than before, unless the
+//! host then has too little: [`for_host`] reports that, and [`carve_out`] does not keep such a
+//! limit. While the carve-out is large, only [`carve_out`] gives advice: it computes the limit from
+//! the total after the change.
 
 use super::system::System;
 use super::{Context, Finding, ModelUse, Severity, Verdict, gib, kernel};
@@ -24,11 +25,12 @@ const SMALL: u64 = 4 * GIB;
 /// The carve-out to choose in the firmware setup; some machines offer no size below 2 GiB.
 const CHOSEN: u64 = GIB / 2;
 
-/// Returns the limit to set once the carve-out is small, in bytes: at least what the GPU has now.
+/// Returns the limit to set once the carve-out is small, in bytes: at least what the GPU has now,
+/// unless that would leave less than [`LEFT`] for the host.
 fn after_change(vram: u64, total: u64, limit: Option<u64>) -> u64 {
     let freed = vram.saturating_sub(CHOSEN);
-    // A limit above the total has no effect.
-    advised(total + freed).max(limit.unwrap_or_default().min(total) + freed)
+    let kept = limit.unwrap_or_default().min(total.saturating_sub(LEFT));
+    advised(total + freed).max(kept + freed)
 }
 
 /// Returns whether the carve-out has to change before anything else. A virtual machine's firmware
@@ -343,15 +345,21 @@ pub(super) fn fragmentation(context: &Context<'_>) -> Verdict {
         .into()
 }
 
+/// Returns how much of the host's memory a GPU can use: no more than the driver shows to programs,
+/// than the limit allows, and than there is.
+fn host_memory(context: &Context<'_>, gpu: &Gpu) -> Option<u64> {
+    let memory = &context.machine.memory;
+    let shown = [gpu.gtt, memory.gpu_limit].into_iter().flatten().min()?;
+    Some(shown.min(memory.total.unwrap_or(shown)))
+}
+
 /// The GPU has enough memory for a model.
 pub(super) fn model(context: &Context<'_>) -> Verdict {
     let Some(ModelUse { model, context: asked }) = context.model else {
         return Verdict::skipped("no model given (--model)");
     };
     let Some((gpu, target)) = context.gpu() else { return Verdict::skipped("no GPU") };
-    let memory = &context.machine.memory;
-    let of_host = gpu.gtt.or(memory.gpu_limit).map(|gtt| gtt.min(memory.total.unwrap_or(gtt)));
-    let usable = match (gpu.vram, of_host) {
+    let usable = match (gpu.vram, host_memory(context, gpu)) {
         // The GPU uses the memory that the firmware reserves or the host's memory, whichever is
         // larger.
         (Some(vram), Some(of_host)) if context.is_integrated(target) => vram.max(of_host),
@@ -405,7 +413,7 @@ fn model_repair(context: &Context<'_>, gpu: &Gpu, need: u64, room: u64) -> Strin
         (Some(_), Some(total)) => advised(total),
         _ => 0,
     };
-    let now = gpu.vram.unwrap_or_default().max(memory.gpu_limit.unwrap_or_default());
+    let now = gpu.vram.max(host_memory(context, gpu)).unwrap_or_default();
     if later > now && need <= later / 10 * 9 {
         return format!(
             "# first give the GPU more memory (memory-gpu-limit or memory-carve-out): the model fits into {}",

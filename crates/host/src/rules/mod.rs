@@ -7,6 +7,7 @@
 
 mod access;
 mod environment;
+mod faults;
 mod gpu;
 mod kernel;
 mod memory;
@@ -140,7 +141,7 @@ enum Verdict {
 type Rule = (&'static str, &'static str, fn(&Context<'_>) -> Verdict);
 
 /// All rules, in the order of the report.
-const RULES: [Rule; 40] = [
+const RULES: [Rule; 42] = [
     ("gpu-present", "GPU", gpu::present),
     ("gpu-wanted", "GPU and images", gpu::wanted),
     ("gpu-several", "several GPUs", gpu::several),
@@ -149,10 +150,12 @@ const RULES: [Rule; 40] = [
     ("system-support", "updates of the system", system::support),
     ("kernel-rocm", "kernel and ROCm", kernel::rocm),
     ("host-rocm", "ROCm on this machine", kernel::host_rocm),
+    ("kernel-faults", "known faults of the kernel", faults::release),
     ("kernel-gttsize", "amdgpu.gttsize", kernel::gttsize),
     ("kernel-memory-guard", "amdgpu.no_system_mem_limit", kernel::memory_guard),
     ("kernel-amdttm", "module parameters", kernel::parameters),
     ("kernel-cwsr", "amdgpu.cwsr_enable", kernel::cwsr),
+    ("kernel-debugging", "parameters for debugging", faults::debugging),
     ("kernel-iommu", "IOMMU", kernel::iommu),
     ("firmware-mes", "firmware", kernel::firmware),
     ("firmware-dkms", "firmware of amdgpu-dkms", kernel::dkms_firmware),

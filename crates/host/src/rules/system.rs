@@ -206,7 +206,10 @@ impl Context<'_> {
     /// that applies it, if they are known.
     pub(super) fn command_line_file(&self) -> Option<(&'static str, &'static str)> {
         let kernel = &self.machine.kernel;
-        let is_proxmox = kernel.words.iter().any(|word| word.starts_with(r"initrd=\EFI\proxmox"));
+        let has_word = |start| kernel.words.iter().any(|word| word.starts_with(start));
+        let is_proxmox = has_word(r"initrd=\EFI\proxmox");
+        // Of the boot loaders of Arch, only GRUB adds this word.
+        let has_grub = has_word("BOOT_IMAGE=");
         match self.kernel_system() {
             // Proxmox's own boot loader, for example with ZFS.
             System::Debian if is_proxmox => {
@@ -221,6 +224,12 @@ impl Context<'_> {
             }
             System::Arch if kernel.has_tool("limine-mkinitcpio") => {
                 Some(("/etc/default/limine", "sudo limine-mkinitcpio"))
+            }
+            System::Arch if has_grub => {
+                Some(("/etc/default/grub", "sudo grub-mkconfig -o /boot/grub/grub.cfg"))
+            }
+            System::Arch if kernel.has_tool("sdboot-manage") => {
+                Some(("/etc/sdboot-manage.conf", "sudo sdboot-manage gen"))
             }
             _ => None,
         }

@@ -1,4 +1,5 @@
-//! Tests that the repairs of all rules together never leave the GPU with less memory.
+//! Tests that the repairs of all rules together never leave the GPU with less memory, nor the host
+//! with none.
 
 use host::rules::Finding;
 
@@ -18,9 +19,9 @@ struct Memory {
 }
 
 impl Memory {
-    /// Returns the memory that programs on the GPU can have.
+    /// Returns the memory that programs on the GPU can have while the host keeps 4 GiB.
     fn for_gpu(self) -> u64 {
-        self.vram + self.limit.min(self.total)
+        self.vram + self.limit.min(self.total.saturating_sub(4 * GIB))
     }
 
     /// Applies the repairs of a finding as a person would.
@@ -72,6 +73,9 @@ fn check_repairs(before: Memory, gtt: u64, options: &str) -> usize {
         // Pages and kilobytes are rounded.
         let is_less = after.for_gpu() + 2 * MIB < before.for_gpu();
         assert!(!is_less, "{before:?} {after:?} {set:b} {findings:#?}");
+        let is_new = after.limit > before.limit + MIB;
+        let is_all = after.limit + 4 * GIB > after.total + 2 * MIB;
+        assert!(!(is_new && is_all), "{before:?} {after:?} {set:b} {findings:#?}");
     }
     findings.len()
 }

@@ -139,7 +139,12 @@ const CASES: &[Case] = &[
     case("kernel-cwsr", ("strix-halo-sles", ""), Severity::Note, "keep it", GOOD),
     case("kernel-cwsr", ("strix-halo-sles", "== proc/version\nLinux version 6.18.8-default (b@b) (gcc 15) #1 SMP\n"), Severity::Note, "grub2-mkconfig", GOOD),
     case("kernel-cwsr", ("halo-silverblue", "== proc/version\nLinux version 6.18.9-200.fc43.x86_64 (b@b) (gcc 15) #1 SMP\n"), Severity::Note, "rpm-ostree kargs --delete=amdgpu.cwsr_enable=0", GOOD),
+    case("kernel-faults", ("navi4-slow-copies", ""), Severity::Warning, "dnf upgrade", ("navi4-slow-copies", "== proc/version\nLinux version 7.0.13-200.fc44.x86_64 (b@b) (gcc 15) #1 SMP\n")),
+    case("kernel-faults", ("halo-slow-copies", ""), Severity::Warning, "7.0.0-30 or newer", ("halo-slow-copies", "== proc/version\nLinux version 7.0.0-30-generic (b@b) (gcc 13) #30~24.04.1-Ubuntu SMP\n")),
+    case("kernel-faults", ("halo-zbook-rc", ""), Severity::Note, "is a test version", ("halo-zbook-rc", "== proc/version\nLinux version 7.0.2-1-cachyos (b@b) (gcc 15) #1 SMP\n")),
+    case("kernel-debugging", ("halo-debugging", ""), Severity::Note, "s/amdgpu\\\\.sched_policy=2//", GOOD),
     case("kernel-iommu", OLD, Severity::Note, "amd_iommu=off", GOOD),
+    case("kernel-iommu", ("halo-iommu-pt", ""), Severity::Note, "--remove-args='amd_iommu=pt' --args='iommu=pt'", ("halo-iommu-pt", "== proc/cmdline\nro iommu=pt amd_iommu=pgtbl_v2,force_isolation\n")),
     case("firmware-mes", ("strix-halo-bad-firmware", ""), Severity::Error, "MES 0x83", GOOD),
     case("firmware-mes", ("strix-halo-sles", ""), Severity::Warning, "MES 0x86", GOOD),
     case("firmware-mes", ("strix-halo", "== sys/kernel/debug/dri/1/amdgpu_firmware_info\nMES feature version: 1, firmware version: 0x00000088\n"), Severity::Warning, "(one source)", GOOD),
@@ -181,6 +186,7 @@ const CASES: &[Case] = &[
     case("override-form", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=\n"), Severity::Error, "set, but empty", ("desktop-two-gpus", "")),
     case("override-spoof", DEBIAN, Severity::Error, "HSA_OVERRIDE_GFX_VERSION=11.0.0 on a gfx1151", ("desktop-two-gpus", "")),
     case("override-spoof", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=11.5.1\n"), Severity::Note, "is already the version", GOOD),
+    case("override-spoof", ("krackan-override", ""), Severity::Warning, "do not need the override", ("krackan-override", "== recorded\nuser 1000 1000\n")),
     case("override-spoof", ("rdna1", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=11.0.0\n"), Severity::Warning, "on a gfx1010", ("rdna1", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=10.3.0\n")),
     case("override-spoof", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION_1=11.0.0\n"), Severity::Error, "HSA_OVERRIDE_GFX_VERSION_1=11.0.0 on a gfx1151", ("strix-halo-with-navi4", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION_2=12.0.0\n")),
     case("override-spoof", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=11.0.0\nenv HSA_OVERRIDE_GFX_VERSION_1=11.5.1\n"), Severity::Note, "is already the version", GOOD),
@@ -195,7 +201,7 @@ const CASES: &[Case] = &[
 /// warning there. No other rule may.
 const JUDGED: &[(&str, &str, &[&str])] = &[
     // The limit of 96 GiB was measured; all is well. noamsto/nix-amd-ai#42
-    ("halo-nixos", "gfx1151", &[]),
+    ("halo-nixos", "gfx1151", &["kernel-faults"]),
     // The log: `unknown parameter 'gtt_size' ignored`. ROCm/legacy-rocm-build#5595
     ("halo-oem-gtt-size", "gfx1151", &["kernel-rocm", "kernel-amdttm", "memory-gpu-limit"]),
     // Solved with the kernel's own driver, without amdgpu-dkms. ROCm/legacy-rocm-build#6146
@@ -290,7 +296,7 @@ fn every_recorded_machine_is_judged_right() {
         let checks = check_for(&machine::read(name, ""), &images(), gpu);
         assert_eq!(serious(&checks), *right, "{name}: {checks:#?}");
     }
-    // AMD's table: kernels with the fix do not support ROCm 7.1. ROCm/amdgpu#213
+    // ROCm/amdgpu#213
     let machine = machine::read("strix-point-ubuntu", "");
     let checks = check_for(&machine, &[image("official", "7.1.1")], "gfx1150");
     assert_eq!(serious(&checks), ["kernel-rocm"]);
@@ -319,7 +325,11 @@ fn repairs_fit_the_system() {
         ("halo-egpu-override", "gpu-several", "ROCR_VISIBLE_DEVICES=1", "DEVICES=0"),
         ("navi4-old-kernel", "gpu-present", "linux-generic-hwe-24.04", "backports"),
         // A limit above the total is not carried over.
-        ("halo-ubuntu-hwe-14", "memory-carve-out", "/ttm.pages_limit=32712704/", "tee"),
+        ("halo-ubuntu-hwe-14", "memory-carve-out", "/ttm.pages_limit=31664128/", "tee"),
+        ("halo-64g-limit-124", "memory-carve-out", "ttm.pages_limit=31850496", "32899072"),
+        ("phoenix-sdboot", "kernel-gttsize", "sudo sdboot-manage gen", "update-grub"),
+        ("halo-zbook-rc", "memory-gpu-limit", "limine-mkinitcpio", "mkinitcpio -P"),
+        ("navi4-arch-cwsr", "kernel-cwsr", "grub-mkconfig -o /boot/grub/grub.cfg", "update-grub"),
         // The command line overrides modprobe.d.
         ("halo-ubuntu-8g", "memory-carve-out", "27648000/ttm.pages_limit=30408704/", "tee"),
     ] {
@@ -688,6 +698,9 @@ fn a_model_has_to_fit_into_the_memory_that_programs_can_use() {
             "# first give the GPU more memory",
         ),
         ("halo-default-limit", "gfx1151", 150, exact(1), warning, "# use a smaller model"),
+        // The driver shows more than the limit allows, or the limit is larger than the memory.
+        ("halo-gtt-only", "gfx1151", 75, exact(1), warning, "the GPU has 62.4 GiB"),
+        ("halo-64g-limit-124", "gfx1151", 75, exact(1), warning, "the model fits into 121.5 GiB"),
     ] {
         let name = "a.gguf".to_owned();
         let model = Model { name, weights: gib * GIB, cache, context: Some(32768) };

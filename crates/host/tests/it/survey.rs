@@ -1,4 +1,4 @@
-//! Machines of the third survey: what an expert says to their owners.
+//! Machines of the third and fourth survey: what an expert says to their owners.
 
 use host::rules::{Check, Outcome, Severity};
 
@@ -22,9 +22,9 @@ const JUDGED: &[(&str, &str, &[&str])] = &[
     ("halo-cachyos", "gfx1151", &["memory-gpu-limit"]),
     ("halo-ms-s1", "gfx1151", &[]),
     ("phoenix-ubuntu-26", "gfx1103", &["override-spoof"]),
-    ("strix-point-debian", "gfx1150", &["kernel-rocm", "kernel-gttsize"]),
-    ("strix-point-arch", "gfx1150", &["kernel-rocm", "firmware-mes", "memory-gpu-limit"]),
-    ("strix-point-updates", "gfx1150", &["kernel-rocm", "firmware-mes", "memory-gpu-limit"]),
+    ("strix-point-debian", "gfx1150", &["kernel-gttsize"]),
+    ("strix-point-arch", "gfx1150", &["firmware-mes", "memory-gpu-limit"]),
+    ("strix-point-updates", "gfx1150", &["firmware-mes", "memory-gpu-limit"]),
     ("krackan-nixos", "gfx1152", &[]),
     ("navi3-with-raphael", "gfx1100", &["gpu-several"]),
     ("navi2-cezanne-silverblue", "gfx1032", &["gpu-several"]),
@@ -32,9 +32,37 @@ const JUDGED: &[(&str, &str, &[&str])] = &[
     ("wsl2-navi3", "gfx1101", &["wsl-gpu"]),
 ];
 
+/// The same for the fourth survey.
+const FOURTH: &[(&str, &str, &[&str])] = &[
+    ("halo-iommu-pt", "gfx1151", &[]),
+    ("halo-gtr9-96g", "gfx1151", &["memory-carve-out"]),
+    ("halo-old-workarounds", "gfx1151", &[]),
+    ("halo-debugging", "gfx1151", &["memory-gpu-limit"]),
+    ("halo-gtt-only", "gfx1151", &["kernel-gttsize", "memory-gpu-limit", "memory-gtt"]),
+    ("halo-ubuntu-25.10", "gfx1151", &["kernel-rocm", "memory-gpu-limit"]),
+    ("halo-debian-backports", "gfx1151", &["memory-gpu-limit"]),
+    ("halo-zbook-rc", "gfx1151", &["memory-gpu-limit"]),
+    ("halo-slow-copies", "gfx1151", &["kernel-faults"]),
+    ("halo-64g-limit-124", "gfx1151", &["memory-carve-out"]),
+    ("halo-64g-laptop", "gfx1151", &[]),
+    ("halo-arch-mes83", "gfx1151", &["kernel-rocm", "firmware-mes", "memory-gpu-limit"]),
+    ("phoenix-sdboot", "gfx1103", &["override-spoof"]),
+    ("phoenix-8g", "gfx1103", &["override-spoof"]),
+    ("krackan-override", "gfx1152", &["memory-gpu-limit", "override-spoof"]),
+    ("strix-point-oem-6.11", "gfx1150", &["memory-gpu-limit"]),
+    ("navi4-slow-copies", "gfx1200", &["kernel-faults"]),
+    ("navi4-arch-cwsr", "gfx1201", &[]),
+    ("navi2-fedora-44", "gfx1030", &[]),
+    ("navi2-docker", "gfx1031", &["override-spoof"]),
+    ("mi250x-docker", "gfx90a", &[]),
+    ("navi4-with-raphael", "gfx1201", &["gpu-several"]),
+    ("wsl2-ubuntu-22", "gfx1102", &["wsl-gpu"]),
+    ("navi3-vm-slow-copies", "gfx1100", &["kernel-faults"]),
+];
+
 #[test]
-fn every_machine_of_the_third_survey_is_judged_right() {
-    for (name, gpu, right) in JUDGED {
+fn every_machine_of_the_surveys_is_judged_right() {
+    for (name, gpu, right) in JUDGED.iter().chain(FOURTH) {
         let checks = check_for(&machine::read(name, ""), &images(), gpu);
         assert_eq!(serious(&checks), *right, "{name}: {checks:#?}");
     }
@@ -239,5 +267,43 @@ fn everything_that_wsl_lacks_is_named() {
     let found = told("wsl2-navi3", "", "wsl-gpu");
     for text in ["librocdxg is not installed", "export HSA_ENABLE_DXG_DETECTION=1"] {
         assert!(found.contains(text), "{found}");
+    }
+}
+
+/// The releases of kernel.org, Ubuntu's own, Ubuntu's builds of unchanged kernels, and Proxmox's.
+#[test]
+fn a_kernel_is_looked_up_among_those_of_its_source() {
+    for (release, has_fault) in [
+        ("7.0.11-200.fc44.x86_64", false),
+        ("7.0.12-200.fc44.x86_64", true),
+        ("7.0.13-1-cachyos", false),
+        ("7.0.120-1-cachyos", false),
+        ("7.1.0-arch1-1", true),
+        ("7.1.0", true),
+        ("7.1.1-arch1-1", false),
+        ("7.0.12-070012-generic", true),
+        ("7.0.0-14-generic", false),
+        ("7.0.0-28-generic", true),
+        ("7.0.0-28-lowlatency", true),
+        ("7.0.0-30-generic", false),
+        ("7.0.0-1012-oem", false),
+        ("7.1.0-12-generic", false),
+        ("7.0.12-2-pve", false),
+        ("rubbish", false),
+    ] {
+        let version = format!("== proc/version\nLinux version {release} (b@b) (gcc 15) #1 SMP\n");
+        let found = told("strix-halo", &version, "kernel-faults");
+        assert_eq!(found.contains("has a known fault"), has_fault, "{release}: {found}");
+    }
+    for (release, is_test) in [
+        ("7.2.0-rc3-1-mainline", true),
+        ("7.2.0-0.rc3.20260810git1.fc45.x86_64", true),
+        ("7.2.0-next-20260821", true),
+        ("7.2.2-1-cachyos-rc", false),
+        ("7.2.2-arch1-1", false),
+    ] {
+        let version = format!("== proc/version\nLinux version {release} (b@b) (gcc 15) #1 SMP\n");
+        let found = told("strix-halo", &version, "kernel-faults");
+        assert_eq!(found.contains("is a test version"), is_test, "{release}: {found}");
     }
 }
