@@ -19,7 +19,7 @@ impl Signals {
             (SignalKind::terminate(), Kind::Terminated),
             (SignalKind::hangup(), Kind::Terminated),
             // Ctrl-\ at a terminal.
-            (SignalKind::quit(), Kind::Terminated),
+            (SignalKind::quit(), Kind::Interrupted),
         ];
         // A signal that cannot be handled keeps its default action, which terminates the process.
         Self(
