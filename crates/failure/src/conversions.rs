@@ -565,4 +565,20 @@ mod tests {
         }
         assert!(hints("make: *** [Makefile:3: all] Error 1").is_empty());
     }
+
+    /// A podman that this tool started is started again by the next run.
+    #[test]
+    fn the_hints_about_a_lost_engine_depend_on_who_started_it_and_what_it_printed() {
+        for (reason, wanted) in [
+            ("eof; podman printed: Killed", "something killed podman"),
+            ("eof; podman printed: sh: line 90: 7 Killed  podman", "something killed podman"),
+            ("eof; podman printed: panic: x", "which this tool had started"),
+            ("eof", "start it again"),
+        ] {
+            let hints = lost_engine(Failure::new(Kind::Machine, "lost"), reason).hints;
+            assert!(hints[0].contains(wanted), "{reason}: {hints:?}");
+            assert!(hints.iter().all(|hint| !hint.contains("required")), "{hints:?}");
+            assert!(hints[1].contains("`build-pipeline clean`"), "{hints:?}");
+        }
+    }
 }

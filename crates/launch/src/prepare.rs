@@ -302,9 +302,7 @@ async fn engine(
             let kind = engine.kind;
             tell(Notice::warning(
                 "engine-silent",
-                format!(
-                    "no engine answers ({why}); the output is for {kind}{place}, and works only when {kind} does"
-                ),
+                format!("{why}; the output is for {kind}{place}, and works only if {kind} does"),
             ));
         }
         return Ok((None, engine.clone()));
