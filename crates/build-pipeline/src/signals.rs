@@ -18,6 +18,8 @@ impl Signals {
             (SignalKind::interrupt(), Kind::Interrupted),
             (SignalKind::terminate(), Kind::Terminated),
             (SignalKind::hangup(), Kind::Terminated),
+            // Ctrl-\ at a terminal.
+            (SignalKind::quit(), Kind::Interrupted),
         ];
         // A signal that cannot be handled keeps its default action, which terminates the process.
         Self(

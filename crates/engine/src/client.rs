@@ -71,6 +71,8 @@ pub struct EngineInfo {
     pub cgroup_version: String,
     /// The release of the kernel that its containers use.
     pub kernel: String,
+    /// How many user IDs and group IDs its containers have (the smaller number), if it reports that.
+    pub user_ids: Option<u64>,
 }
 
 impl Client {
@@ -168,6 +170,7 @@ impl Client {
             runtime: text(&info, fields.runtime),
             cgroup_version: text(&info, fields.cgroup_version).trim_start_matches('v').to_owned(),
             kernel: text(&info, fields.kernel),
+            user_ids: user_ids(&info),
         })
     }
 
@@ -339,6 +342,16 @@ impl Client {
     pub(crate) fn judge(&self, action: &str, error: bollard::errors::Error) -> EngineError {
         self.wire.judge_bollard(action, &self.docker, error)
     }
+}
+
+/// Returns how many user IDs and group IDs podman's containers have (the smaller number). Docker
+/// does not report it.
+fn user_ids(info: &Value) -> Option<u64> {
+    let count = |map: &str| {
+        let ranges = info.pointer(&format!("/host/idMappings/{map}"))?.as_array()?;
+        Some(ranges.iter().filter_map(|range| range.get("size")?.as_u64()).sum::<u64>())
+    };
+    Some(count("uidmap")?.min(count("gidmap")?)).filter(|count| *count > 0)
 }
 
 /// Returns the headers of the response to `/_ping`.

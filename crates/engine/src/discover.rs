@@ -83,6 +83,21 @@ pub struct Candidate {
     pub is_named: bool,
 }
 
+impl Candidate {
+    /// Returns the command that makes the search use other candidates, if the user named this one.
+    pub fn release(&self) -> Option<String> {
+        match self.origin.as_str() {
+            _ if !self.is_named => None,
+            "`--host`" => None,
+            origin if origin.starts_with('`') => {
+                Some(format!("unset {}", origin.split('`').nth(1)?))
+            }
+            origin if origin.starts_with("docker") => Some("docker context use default".to_owned()),
+            _ => Some("podman system connection default NAME".to_owned()),
+        }
+    }
+}
+
 /// A candidate that was skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PassedOver {

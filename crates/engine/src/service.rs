@@ -340,3 +340,64 @@ pub async fn sweep(settings: &ServiceSettings) -> Vec<PathBuf> {
     }
     removed
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the IDs of the processes whose command lines fit.
+    fn processes(fits: impl Fn(&str) -> bool) -> Vec<u32> {
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let line = |number| fs::read_to_string(format!("/proc/{number}/cmdline"));
+        numbers.filter(|number| line(*number).is_ok_and(|line| fits(&line))).collect()
+    }
+
+    /// Returns the IDs of the shells whose command lines contain `text`.
+    fn shells(text: &str) -> Vec<u32> {
+        processes(|line| line.starts_with("sh\0") && line.contains(text))
+    }
+
+    fn until(what: &str, holds: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !holds() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{what} did not happen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// In a container, the first process may wait for no other, so that podman stays as a zombie.
+    #[test]
+    fn what_stops_podman_ends_even_if_nobody_waits_for_podman() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("podman-zombie");
+        fs::create_dir(&folder).unwrap();
+        let folder = folder.to_str().unwrap();
+        let mut first = std::process::Command::new("unshare")
+            .args(["--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"])
+            .args(["sh", "-c", "\"$@\" <&0 & exec sleep 1001", "sh", "sh", "-c", WATCHDOG, "sh"])
+            .args([folder, "/no.sock", "sleep", "1002"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The watchdog is the parent of podman. Its other child waits for the end of standard input.
+        let parent = |number: u32| -> Option<u32> {
+            let status = fs::read_to_string(format!("/proc/{number}/status")).ok()?;
+            status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+        };
+        let watchdog = || {
+            let all = processes(|line| line == "sleep\x001002\0");
+            all.into_iter().find_map(parent).filter(|number| shells(folder).contains(number))
+        };
+        until("the start", || watchdog().is_some() && shells(folder).len() == 2);
+        let kill = |number: u32| {
+            let mut command = std::process::Command::new("kill");
+            command.args(["-KILL", &number.to_string()]).status().unwrap()
+        };
+        assert!(kill(watchdog().unwrap()).success());
+        drop(first.stdin.take());
+        until("the end", || shells(folder).is_empty());
+        first.kill().unwrap();
+        first.wait().unwrap();
+    }
+}

@@ -323,6 +323,7 @@ mod tests {
                 runtime: String::new(),
                 cgroup_version: String::new(),
                 kernel: String::new(),
+                user_ids: None,
             }
         }
     }

@@ -100,6 +100,14 @@ impl ExecuteError {
         matches!(self.engine_error(), Some(EngineError::DiskFull { .. }))
     }
 
+    /// Returns how the connection to the engine was lost, if it was.
+    pub fn lost_engine(&self) -> Option<&str> {
+        match self.engine_error()? {
+            EngineError::Lost { reason, .. } => Some(reason),
+            _ => None,
+        }
+    }
+
     pub(crate) fn registry(what: String, source: RegistryError) -> Self {
         let kind = match source.kind() {
             RegistryKind::Integrity => ErrorKind::Integrity,

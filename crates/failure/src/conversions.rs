@@ -198,9 +198,10 @@ impl From<&executor::ExecuteError> for Failure {
             },
             ExecuteKind::Patch => told.hint("`build-pipeline patch check COMPONENT` shows where and why; no RUN used this source"),
             ExecuteKind::Changed => told.hint("run the command again; if nobody changed the file in the meantime, this is a bug in build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
-            ExecuteKind::Engine => engine_hints(told).hint(
-                "if the engine stopped during the build: start it again, then `build-pipeline clean` removes what the build left in it",
-            ),
+            ExecuteKind::Engine => match error.lost_engine() {
+                Some(reason) => lost_engine(told, reason),
+                None => engine_hints(told),
+            },
             ExecuteKind::Build if error.lacks_user_ids() => {
                 told.hint("`build-pipeline doctor` checks the user IDs of rootless engines")
             }
@@ -285,6 +286,21 @@ pub fn engine_hints(told: Failure) -> Failure {
         "{engines} is required: `build-pipeline doctor` checks them, `--engine` selects one"
     ))
     .hint("tracks without Dockerfiles need no engine; `build-pipeline` without arguments lists all tracks")
+}
+
+/// Adds hints for a build during which the engine stopped. `reason` contains the last output of a
+/// podman that this tool started.
+fn lost_engine(told: Failure, reason: &str) -> Failure {
+    let told = if !reason.contains("podman printed") {
+        told.hint("the engine stopped during the build, or somebody restarted it: start it again if it does not run, then run the command again")
+    } else if reason.contains("Killed") {
+        told.hint("something killed podman, perhaps because memory ran out (`sudo dmesg | grep -i 'out of memory'` shows it); run the command again")
+    } else {
+        told.hint(
+            "podman, which this tool had started, stopped during the build; run the command again",
+        )
+    };
+    told.hint("`build-pipeline clean` removes what the build left in the engine")
 }
 
 /// Returns the kind of a registry error.
@@ -561,5 +577,21 @@ mod tests {
         let told = Failure::new(Kind::Network, "cannot fetch");
         let hints = server_hints(told, SourceKind::Unreachable, &asked).hints.join("\n");
         assert!(hints.contains("check the network") && !hints.contains("patch"), "{hints}");
+    }
+
+    /// A podman that this tool started is started again by the next run.
+    #[test]
+    fn the_hints_about_a_lost_engine_depend_on_who_started_it_and_what_it_printed() {
+        for (reason, wanted) in [
+            ("eof; podman printed: Killed", "something killed podman"),
+            ("eof; podman printed: sh: line 90: 7 Killed  podman", "something killed podman"),
+            ("eof; podman printed: panic: x", "which this tool had started"),
+            ("eof", "start it again"),
+        ] {
+            let hints = lost_engine(Failure::new(Kind::Machine, "lost"), reason).hints;
+            assert!(hints[0].contains(wanted), "{reason}: {hints:?}");
+            assert!(hints.iter().all(|hint| !hint.contains("required")), "{hints:?}");
+            assert!(hints[1].contains("`build-pipeline clean`"), "{hints:?}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Who may use the GPU: device nodes, the user, the groups, and the installed container engines.
 //! All of this is read from files; the caller adds the facts that the engines report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 
 use names::{Builder, EngineKind};
@@ -61,9 +61,24 @@ pub struct Engine {
     pub kernel: Option<String>,
     /// The folder of its images, if it is known.
     pub store: Option<String>,
+    /// How many user IDs and group IDs its containers have, if it reported that.
+    pub user_ids: Option<u64>,
     /// Why it does not work, if it was asked and does not answer.
     pub trouble: Option<String>,
 }
+
+/// Which of the programs that engines start are installed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Programs {
+    /// Those of [`HELPERS`] that are installed.
+    pub installed: BTreeSet<String>,
+    /// The program for firewall rules that podman's configuration selects, if it selects one.
+    pub firewall: Option<String>,
+}
+
+/// The programs that engines start, and that distributions only recommend with them.
+const HELPERS: [&str; 8] =
+    ["newuidmap", "newgidmap", "crun", "runc", "netavark", "nft", "pasta", "slirp4netns"];
 
 impl Engine {
     /// Returns an engine of which nothing else is known.
@@ -78,6 +93,7 @@ impl Engine {
             builder: None,
             kernel: None,
             store: None,
+            user_ids: None,
             trouble: None,
         }
     }
@@ -95,6 +111,7 @@ pub(crate) struct Access {
     pub(crate) user: User,
     pub(crate) groups: BTreeMap<u32, String>,
     pub(crate) engines: Vec<Engine>,
+    pub(crate) programs: Option<Programs>,
     pub(crate) compose: Option<String>,
 }
 
@@ -154,6 +171,7 @@ pub(crate) fn read(root: &Root, caller: &Caller, home: Option<&str>) -> Access {
         devices: devices(root),
         engines: engines(root, &user, home),
         compose: compose(root, home),
+        programs: programs(root, home),
         groups: group_names(&groups),
         user,
     }
@@ -293,6 +311,54 @@ fn may_connect(root: &Root, path: &str, user: &User) -> Option<bool> {
     Some(node.is_open_to(user))
 }
 
+/// Returns which programs of engines are installed. It is unknown for a recorded machine, unless it
+/// says which are missing, and for a podman that is not a package of the distribution: it may have
+/// its own programs elsewhere.
+fn programs(root: &Root, home: Option<&str>) -> Option<Programs> {
+    const FOLDERS: [&str; 10] = [
+        "usr/bin",
+        "usr/sbin",
+        "usr/local/bin",
+        "usr/local/sbin",
+        "bin",
+        "sbin",
+        "usr/lib/podman",
+        "usr/libexec/podman",
+        "usr/local/lib/podman",
+        "usr/local/libexec/podman",
+    ];
+    let missing: Vec<&str> =
+        root.recorded("missing").flat_map(|line| line.split_whitespace()).collect();
+    if root.is_recorded() && missing.is_empty() || !root.has("usr/bin/podman") {
+        return None;
+    }
+    let is_installed = |name: &str| {
+        if root.is_recorded() {
+            return !missing.contains(&name);
+        }
+        FOLDERS.iter().any(|folder| root.has(&format!("{folder}/{name}")))
+    };
+    let files = EngineKind::Podman.facts().runtime_files;
+    Some(Programs {
+        installed: HELPERS
+            .into_iter()
+            .filter(|name| is_installed(name))
+            .map(str::to_owned)
+            .collect(),
+        firewall: configured(root, files, "firewall_driver", home),
+    })
+}
+
+/// Returns the value of a key in the first of an engine's configuration files that contains it.
+fn configured(root: &Root, files: &[&str], key: &str, home: Option<&str>) -> Option<String> {
+    files.iter().find_map(|file| {
+        root.text(&at_home(file, home)?)?.lines().find_map(|line| {
+            let value = line.trim().strip_prefix(key)?.trim_start().strip_prefix('=')?;
+            Some(value.trim().trim_matches('"').to_owned())
+        })
+    })
+}
+
 /// Returns the OCI runtime of an engine: the one in its configuration files, otherwise the first
 /// installed one in podman's search order (containers.conf(5)). NixOS's package of podman contains
 /// crun. `None` if the engine has no such files.
@@ -300,13 +366,7 @@ fn runtime(root: &Root, files: &[&str], home: Option<&str>) -> Option<String> {
     if files.is_empty() {
         return None;
     }
-    let configured = files.iter().find_map(|file| {
-        root.text(&at_home(file, home)?)?.lines().find_map(|line| {
-            let value = line.trim().strip_prefix("runtime")?.trim_start().strip_prefix('=')?;
-            Some(value.trim().trim_matches('"').to_owned())
-        })
-    });
-    configured.or_else(|| {
+    configured(root, files, "runtime", home).or_else(|| {
         let there = |name: &&str| {
             ["usr/bin", "usr/sbin", "usr/local/bin"]
                 .iter()

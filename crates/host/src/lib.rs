@@ -22,11 +22,11 @@ mod snapshot;
 mod storage;
 mod wsl;
 
-pub use access::{DeviceNode, Engine, User};
+pub use access::{DeviceNode, Engine, Programs, User};
 pub use gpu::{CarveOut, Gpu, gpus};
 pub use kernel::{Firmware, FirmwarePackage, FreeBlocks, Kernel, Memory, Parameter};
 pub use kernel_log::kernel_log;
-pub use snapshot::{Caller, Snapshot};
+pub use snapshot::{Caller, Snapshot, Unusable};
 pub use storage::{BrokenImage, Disk};
 pub use wsl::{Wsl, wsl};
 

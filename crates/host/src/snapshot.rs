@@ -5,7 +5,7 @@ use std::path::Path;
 
 use names::EngineKind;
 
-use crate::access::{self, DeviceNode, Engine, User};
+use crate::access::{self, DeviceNode, Engine, Programs, User};
 use crate::gpu::{self, Gpu};
 use crate::kernel::{self, Firmware, Kernel, Memory};
 use crate::root::Root;
@@ -33,6 +33,15 @@ impl Caller {
         gids.dedup();
         Self { uid: rustix::process::geteuid().as_raw(), gids, environment }
     }
+}
+
+/// Why no engine works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unusable {
+    /// The engines that were tried, and why each does not work.
+    pub why: String,
+    /// The command that lets builds and `run` look for other engines, if the user selected one.
+    pub release: Option<String>,
 }
 
 /// The known facts about a machine. A fact that could not be read is absent; nothing is guessed.
@@ -71,7 +80,9 @@ pub struct Snapshot {
     /// The position in `engines` of the engine that builds and `run` use without `--engine`.
     pub selected: Option<usize>,
     /// Why builds and `run` find no engine that works, if the caller asked the engines.
-    pub unusable: Option<String>,
+    pub unusable: Option<Unusable>,
+    /// Which programs of engines are installed, if that is known.
+    pub programs: Option<Programs>,
     /// The program that starts compose files.
     pub compose: Option<String>,
     /// The environment variables that matter.
@@ -121,6 +132,7 @@ impl Snapshot {
             selinux_devices: is_on("sys/fs/selinux/booleans/container_use_devices"),
             selected: access.engines.iter().position(is_first),
             unusable: None,
+            programs: access.programs,
             engines: access.engines,
             compose: access.compose,
             environment,

@@ -48,7 +48,8 @@ pub async fn find(
     let Discovery { chosen, passed_over } = discover(&around, attempt).await?;
     let Some(Chosen { candidate, found }) = chosen else {
         let none = Failure::new(Kind::Machine, "found no engine to build with");
-        return Err(engine_hints(none.cause(search.nothing(&passed_over))));
+        let none = hints(none.cause(search.nothing(&passed_over)), &passed_over);
+        return Err(engine_hints(none));
     };
     let Tried { engine, can, fallback } = found;
     let mut notes = passed_over_notes(&passed_over, &candidate);
@@ -82,7 +83,8 @@ pub async fn reach(
         async |candidate: &Candidate, address: &Address| search.connect(candidate, address).await;
     let Discovery { chosen, passed_over } = discover(&around, attempt).await?;
     let Some(Chosen { candidate, found: engine }) = chosen else {
-        return Err(Failure::new(Kind::Machine, search.nothing(&passed_over))
+        let none = Failure::new(Kind::Machine, search.nothing(&passed_over));
+        return Err(hints(none, &passed_over)
             .hint("install an engine or start its service; `--engine` selects one")
             .hint("`build-pipeline doctor` checks all engines; `build-pipeline help environment` lists the variables that select an engine"));
     };
@@ -127,6 +129,7 @@ pub async fn facts(
             builder,
             kernel,
             store: info.storage_root.to_str().map(str::to_owned),
+            user_ids: info.user_ids,
             trouble: None,
         });
     }
@@ -183,8 +186,11 @@ pub(crate) fn select(machine: &mut host::Snapshot) -> Result<(), Failure> {
         engine.kind == EngineKind::Podman && engine.is_rootless == (machine.user.uid != 0)
     };
     let mut reasons = Vec::new();
+    let mut release = None;
     machine.selected = None;
-    for Candidate { origin, address, is_named, .. } in candidates(&search.surroundings()) {
+    for candidate in candidates(&search.surroundings()) {
+        release = candidate.release();
+        let Candidate { origin, address, is_named, .. } = candidate;
         let found = match &address {
             // The program works even if the service at its socket does not.
             Ok(Address::PodmanProgram(_)) => {
@@ -215,7 +221,8 @@ pub(crate) fn select(machine: &mut host::Snapshot) -> Result<(), Failure> {
             break;
         }
     }
-    machine.unusable = (!reasons.is_empty()).then(|| reasons.join("; "));
+    machine.unusable =
+        (!reasons.is_empty()).then(|| host::Unusable { why: reasons.join("; "), release });
     Ok(())
 }
 
@@ -402,7 +409,17 @@ impl Search {
         let reasons: Vec<String> =
             reasons.map(|one| format!("{}: {}", one.candidate.origin, one.reason)).collect();
         let is_broken = passed_over.iter().any(|one| one.is_broken);
+        // Nothing after an engine that the user named is tried.
+        let named = passed_over.last().filter(|one| one.candidate.is_named);
         let what = match self.asked {
+            None if let Some(named) = named => {
+                return format!(
+                    "the engine that {} selects does not {} ({})",
+                    named.candidate.origin,
+                    if is_broken { "work" } else { "answer" },
+                    named.reason
+                );
+            }
             Some(asked) if is_broken => format!("{asked} does not work"),
             Some(asked) => format!("{asked} does not answer"),
             None => {
@@ -435,6 +452,46 @@ fn unusable(folder: &Path, error: &std::io::Error, is_for_sockets: bool) -> Fail
         "check its permissions; the folder is below `XDG_RUNTIME_DIR`, or, without that variable, below `XDG_STATE_HOME` (`~/.local/state`)"
     } else {
         "check its space and permissions; `XDG_CACHE_HOME`, or `cache` in config.toml, selects another cache"
+    })
+}
+
+/// Adds hints about the candidates that were tried: how to use other ones, and who may open a socket.
+fn hints(told: Failure, passed_over: &[PassedOver]) -> Failure {
+    let release = passed_over.last().and_then(|one| one.candidate.release());
+    let told = match release {
+        Some(how) => {
+            told.hint(format!("no other engine was tried; `{how}` makes the tool look for one"))
+        }
+        None => told,
+    };
+    let closed = passed_over.iter().find_map(|one| match &one.candidate.address {
+        Ok(Address::Socket(path)) if one.candidate.kind == Some(EngineKind::Docker) => {
+            owning_group(path).filter(|_| one.reason.contains("Permission denied"))
+        }
+        _ => None,
+    });
+    let Some(group) = closed else { return told };
+    let told = told.hint(format!(
+        "only root and the group {group} may use docker: `sudo usermod --append --groups {group} $USER` adds you to it, from the next login on; this gives root access to the machine"
+    ));
+    let was_skipped = |one: &PassedOver| {
+        !one.is_broken && matches!(one.candidate.address, Ok(Address::PodmanProgram(_)))
+    };
+    if passed_over.iter().any(was_skipped) {
+        told.hint("podman is installed and needs no group: `--engine podman`")
+    } else {
+        told
+    }
+}
+
+/// Returns the name of the group that may open a socket.
+fn owning_group(socket: &Path) -> Option<String> {
+    let gid = std::os::unix::fs::MetadataExt::gid(&std::fs::metadata(socket).ok()?);
+    let groups = std::fs::read_to_string("/etc/group").ok()?;
+    groups.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (gid != 0 && fields.nth(1)?.parse() == Ok(gid)).then(|| name.to_owned())
     })
 }
 

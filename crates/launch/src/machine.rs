@@ -259,7 +259,14 @@ async fn facts(
             _ => return Ok(None),
         },
     };
-    let facts = engines::facts(&asked, engine.socket.clone(), machine).await;
+    let mut facts = engines::facts(&asked, engine.socket.clone(), machine).await;
+    if let Ok(found) = &mut facts
+        && found.kind == EngineKind::Podman
+        && found.is_rootless
+    {
+        // This takes half a second. Without the answer, files show the IDs.
+        found.user_ids = asked.info().await.ok().and_then(|info| info.user_ids);
+    }
     asked.stop().await;
     facts.map(Some)
 }

@@ -285,16 +285,26 @@ async fn engine(
     is_started: bool,
     tell: &dyn Fn(Notice),
 ) -> Result<(Option<Engine>, host::Engine), Failure> {
+    let mut silent = None;
     if is_started || asked.host_root.is_none() {
         match engines::reach(asked.engine, machine, tell).await {
             Ok((engine, facts)) => return Ok((Some(engine), facts)),
             Err(error) if is_started => return Err(error),
-            Err(_) => {}
+            Err(error) => silent = Some(error),
         }
     }
     let wanted = asked.engine;
-    let is_wanted = |engine: &&host::Engine| wanted.is_none_or(|kind| engine.kind == kind);
-    if let Some(engine) = machine.engines.iter().find(is_wanted) {
+    if let Some(engine) = assumed(machine, wanted) {
+        let place = engine.socket.as_ref().map(|socket| format!(" at {socket}"));
+        let place = place.unwrap_or_default();
+        if let Some(error) = silent {
+            let why = error.lines().join(": ");
+            let kind = engine.kind;
+            tell(Notice::warning(
+                "engine-silent",
+                format!("{why}; the output is for {kind}{place}, and works only if {kind} does"),
+            ));
+        }
         return Ok((None, engine.clone()));
     }
     let kind = wanted.unwrap_or(EngineKind::ALL[0]);
@@ -303,6 +313,18 @@ async fn engine(
     let runtime = Some(kind.facts().usual_runtime.to_owned());
     let facts = host::Engine { runtime, ..host::Engine::new(kind, None, is_rootless) };
     Ok((None, facts))
+}
+
+/// Returns the engine that files are written for if none answers: the user's own one, otherwise the
+/// first that the user may open, otherwise any.
+fn assumed(machine: &Snapshot, wanted: Option<EngineKind>) -> Option<&host::Engine> {
+    let is_wanted = |engine: &&host::Engine| wanted.is_none_or(|kind| engine.kind == kind);
+    let all = || machine.engines.iter().filter(is_wanted);
+    machine
+        .selected_engine()
+        .filter(is_wanted)
+        .or_else(|| all().find(|engine| engine.is_usable()))
+        .or_else(|| all().next())
 }
 
 /// Returns the GPU's environment variables for the track's image.

@@ -326,6 +326,9 @@ fn failed(error: EngineError) -> Failure {
     let told = Failure::from_chain(Kind::Machine, &error);
     match error {
         EngineError::Runtime { .. } | EngineError::Refused { .. } => {
+            // Networks of podman as root need nft.
+            let lacks_nft = told.lines().join(" ").contains("unable to execute nft");
+            let told = if lacks_nft { told.hint("install the package nftables") } else { told };
             told.hint("`build-pipeline doctor` checks devices, groups and engines")
         }
         _ => told,

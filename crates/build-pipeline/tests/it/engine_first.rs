@@ -332,3 +332,21 @@ fn a_broken_engine_is_passed_over_with_a_warning() {
     let podman = crate::dsl::ran(auto().args(["--engine", "podman", "--fresh"]).output().unwrap());
     podman.expect(3).says("podman does not work");
 }
+
+/// Nothing but the socket that the variable names was tried.
+#[test]
+fn a_variable_that_names_a_dead_socket_is_named_with_how_to_unset_it() {
+    let watched = Watched::new();
+    let host = format!("unix://{}", watched.bench.project.path("no.sock").display());
+    let told = |line: &str| {
+        let mut command = watched.command(line);
+        ran(command.env_remove("DOCKER_HOST").env("CONTAINER_HOST", &host).output().unwrap())
+    };
+    for line in [BUILD, "run ollama"] {
+        let said =
+            told(line).expect(3).says("the engine that `CONTAINER_HOST` selects does not answer");
+        said.says("`unset CONTAINER_HOST`");
+    }
+    // Files can be written anyway, with a warning.
+    told("run ollama --print shell").expect(0).says("[engine-silent]").says("the output is for ");
+}

@@ -25,7 +25,7 @@ fn until(what: &str, holds: impl Fn() -> bool) {
 
 #[test]
 fn a_signal_ends_a_run_in_good_order() {
-    for (signal, code) in [("-INT", 130), ("-TERM", 143), ("-HUP", 143)] {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143), ("-HUP", 143), ("-QUIT", 130)] {
         let (project, base) = (Project::new(), Base::push(81));
         let proxy = FaultProxy::to(shared_registry().host());
         proxy.on("GET", base.image.layers[1].digest.as_str()).does(Fault::Stall);

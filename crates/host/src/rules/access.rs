@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use names::EngineKind;
 
 use super::system::System;
-use super::{Context, Finding, Severity, Verdict};
+use super::{Context, Finding, Severity, Verdict, programs};
 use crate::access::{DeviceNode, Engine};
 
 /// The nodes that ROCm opens. `card*` is for displays.
@@ -219,21 +219,41 @@ pub(super) fn open_to_all(context: &Context<'_>) -> Verdict {
 /// An engine is installed.
 pub(super) fn engine(context: &Context<'_>) -> Verdict {
     let machine = context.machine;
-    if let Some(why) = &machine.unusable {
+    if let Some(unusable) = &machine.unusable {
+        // If the user selected an engine, the others were not tried.
+        let was_tried = |engine: &&Engine| match &engine.socket {
+            Some(socket) => unusable.why.contains(socket.as_str()),
+            None => unusable.release.is_none(),
+        };
+        let mut dead = machine.engines.iter().filter(was_tried);
+        let dead = dead.find(|engine| engine.trouble.is_some());
+        let first = dead.map_or_else(Vec::new, |engine| programs::repairs(context, engine));
+        let closed = machine.engines.iter().find(|engine| engine.may_connect == Some(false));
+        let opened = closed.filter(|_| first.is_empty()).map(|engine| opened(context, engine));
+        let release = unusable.release.iter();
+        let release = release.map(|how| format!("# to use another engine: {how}")).collect();
         return Finding::new(
             Severity::Error,
-            format!("no engine works ({why})"),
+            format!("no engine works ({})", unusable.why),
             "an engine that answers",
         )
         .because("builds with Dockerfiles, `run` and `smoke` stop without an engine", "README.md")
-        .repair(restart(context))
+        .repairs(first)
+        .repairs(opened.unwrap_or_default())
+        .repairs(release)
         .repair("# `build-pipeline help environment` lists the variables that select an engine")
         .into();
     }
     if !machine.engines.is_empty() {
         let dead = |engine: &Engine| Some(silent(context, engine, engine.trouble.as_ref()?));
         return Verdict::of(machine.engines.iter().filter_map(dead).collect(), || {
-            machine.engines.iter().map(describe).collect::<Vec<_>>().join("; ")
+            let all = machine.engines.iter().map(|engine| match engine.may_connect {
+                Some(false) => {
+                    format!("{}, which {} may not open", describe(engine), context.user())
+                }
+                _ => describe(engine),
+            });
+            all.collect::<Vec<_>>().join("; ")
         });
     }
     let needed: Vec<&str> = context
@@ -266,19 +286,7 @@ fn silent(context: &Context<'_>, engine: &Engine, trouble: &str) -> Finding {
         "an engine that answers",
     )
     .because(format!("`--engine {}` may not find a working engine", engine.kind), "README.md")
-    .repair(restart(context))
-}
-
-/// Returns the command that starts the first engine that does not answer.
-fn restart(context: &Context<'_>) -> String {
-    let dead = context.machine.engines.iter().find(|engine| engine.trouble.is_some());
-    match dead {
-        Some(Engine { kind, is_rootless: true, .. }) => {
-            format!("systemctl --user restart {kind}.socket {kind}.service")
-        }
-        Some(Engine { kind, .. }) => format!("sudo systemctl restart {kind}.socket {kind}.service"),
-        None => "# start the engine, or select another one".to_owned(),
-    }
+    .repairs(programs::repairs(context, engine))
 }
 
 fn describe(engine: &Engine) -> String {
@@ -298,23 +306,49 @@ pub(super) fn socket(context: &Context<'_>) -> Verdict {
     if engines.is_empty() || !engines.iter().any(|engine| engine.may_connect.is_some()) {
         return Verdict::skipped("no socket to check");
     }
-    match engines.iter().find(closed) {
-        Some(first) if engines.iter().all(|engine| engine.may_connect != Some(true)) => {
-            let socket = first.socket.clone().unwrap_or_default();
-            Finding::new(
-                Severity::Warning,
-                format!("{socket} cannot be opened by {}", context.user()),
-                "the user's own podman socket",
-            )
-            .because(
-                "write access to docker's socket means root access to the machine, so a rootless socket is safer",
-                "docker's documentation of post-installation steps",
-            )
-            .repair("systemctl --user enable --now podman.socket")
-            .into()
-        }
-        _ => Verdict::fine("the user can open it"),
+    let Some(first) = engines.iter().find(closed) else {
+        return Verdict::fine("the user can open it");
+    };
+    let socket = first.socket.as_deref().unwrap_or_default();
+    let user = context.user();
+    if let Some(used) = context.machine.selected_engine() {
+        return Verdict::fine(format!(
+            "{socket} cannot be opened by {user}, and is not needed: builds and `run` use {}",
+            describe(used)
+        ));
     }
+    if engines.iter().any(|engine| engine.may_connect == Some(true)) {
+        return Verdict::fine("the user can open one");
+    }
+    Finding::new(
+        Severity::Warning,
+        format!("{socket} cannot be opened by {user}"),
+        "an engine of the user's own",
+    )
+    .because(
+        "write access to docker's socket means root access to the machine, so rootless podman is safer",
+        "docker's documentation of post-installation steps",
+    )
+    .repairs(opened(context, first))
+    .into()
+}
+
+/// Returns the commands that give the user an engine instead of one that the user may not open.
+fn opened(context: &Context<'_>, engine: &Engine) -> Vec<String> {
+    let has_podman = context.machine.engines.iter().any(|one| one.kind == EngineKind::Podman);
+    let own = if has_podman {
+        "systemctl --user enable --now podman.socket".to_owned()
+    } else {
+        context.install("podman crun")
+    };
+    let is_docker = engine.kind == EngineKind::Docker;
+    let join = is_docker.then(|| {
+        format!(
+            "# or, with root access to the machine: sudo usermod --append --groups docker {}, then log out and in again",
+            context.user()
+        )
+    });
+    [own].into_iter().chain(join).collect()
 }
 
 /// Every engine has the important fixes.
@@ -436,6 +470,22 @@ pub(super) fn subids(context: &Context<'_>) -> Verdict {
     if !is_rootless {
         return Verdict::skipped("no rootless engine");
     }
+    let lacks_program = context.machine.programs.as_ref().is_some_and(|programs| {
+        ["newuidmap", "newgidmap"].iter().any(|name| !programs.installed.contains(*name))
+    });
+    let rootless = || context.machine.engines.iter().filter(|engine| engine.is_rootless);
+    let reported = rootless().filter_map(|engine| engine.user_ids).min();
+    match reported {
+        Some(1) if user.has_subids && !lacks_program => return outdated(rootless().next()),
+        // Files do not show IDs that a directory service assigns.
+        Some(count) if count > 1 => {
+            return Verdict::fine(format!("containers have {count} user IDs"));
+        }
+        _ => {}
+    }
+    if user.has_subids && lacks_program {
+        return Verdict::skipped("newuidmap or newgidmap, which assigns them, is not installed");
+    }
     if user.has_subids {
         return Verdict::fine("/etc/subuid and /etc/subgid list the user");
     }
@@ -453,6 +503,24 @@ pub(super) fn subids(context: &Context<'_>) -> Verdict {
         context.user()
     ))
     .repair("podman system migrate")
+    .into()
+}
+
+/// Reports that a rootless engine still runs with the IDs that it had when it was first started.
+fn outdated(engine: Option<&Engine>) -> Verdict {
+    let has_service = engine.is_some_and(|engine| engine.socket.is_some());
+    let restart = has_service.then_some("systemctl --user try-restart podman.service");
+    Finding::new(
+        Severity::Error,
+        "containers have only one user ID, although /etc/subuid and /etc/subgid list the user",
+        "the IDs in these files",
+    )
+    .because(
+        "podman keeps the user IDs of its first start after login; until it reads them again, it cannot unpack images with files that belong to several users",
+        "podman-system-migrate(1)",
+    )
+    .repair("podman system migrate  # stops the user's containers")
+    .repairs(restart.map(str::to_owned).into_iter().collect())
     .into()
 }
 

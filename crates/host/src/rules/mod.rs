@@ -11,6 +11,7 @@ mod faults;
 mod gpu;
 mod kernel;
 mod memory;
+mod programs;
 mod storage;
 mod system;
 mod wsl;
@@ -141,7 +142,7 @@ enum Verdict {
 type Rule = (&'static str, &'static str, fn(&Context<'_>) -> Verdict);
 
 /// All rules, in the order of the report.
-const RULES: [Rule; 42] = [
+const RULES: [Rule; 43] = [
     ("gpu-present", "GPU", gpu::present),
     ("gpu-wanted", "GPU and images", gpu::wanted),
     ("gpu-several", "several GPUs", gpu::several),
@@ -172,6 +173,7 @@ const RULES: [Rule; 42] = [
     ("device-access", "access to the GPU", access::open),
     ("device-open-to-all", "permissions of the device nodes", access::open_to_all),
     ("engine-present", "container engine", access::engine),
+    ("engine-programs", "programs that podman starts", programs::installed),
     ("engine-socket", "engine's socket", access::socket),
     ("engine-version", "engine's version", access::version),
     ("engine-kernel", "engine's kernel", access::kernel),

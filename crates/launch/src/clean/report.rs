@@ -1,5 +1,6 @@
 //! The leftovers that `clean` found, and what happened to them.
 
+use project::environment;
 use schemars::JsonSchema;
 use serde::Serialize;
 use text::{Page, size};
@@ -68,10 +69,11 @@ impl CleanReport {
             }
         }
         if self.build_cache > 0 {
+            let command = prune(environment::program_in_path("docker").is_some());
             page.line(format_args!(
-            "docker's BuildKit has a cache of {}, and does not record which program filled it; `docker builder prune` removes it",
-            size(self.build_cache),
-        ));
+                "docker's BuildKit has a cache of {}, and does not record which program filled it; `{command}` removes it",
+                size(self.build_cache),
+            ));
         }
         let of = |state| self.found.iter().filter(|one| one.state == state).count();
         let (count, verb) = if self.dry_run {
@@ -94,6 +96,16 @@ impl CleanReport {
             page.line(format_args!("{count} {verb}, {at_most}{bytes} ({place})"));
         }
         page
+    }
+}
+
+/// Returns the command that removes BuildKit's cache. Debian 13 has docker's client in a package of
+/// its own, so it can be missing.
+fn prune(has_client: bool) -> &'static str {
+    if has_client {
+        "docker builder prune"
+    } else {
+        "curl --unix-socket /var/run/docker.sock --request POST http://localhost/build/prune"
     }
 }
 
