@@ -3,7 +3,7 @@
 use crate::dsl::{Project, same};
 
 /// Command lines, with the text of the error and of the hint.
-const CASES: [(&str, &str, &str); 50] = [
+const CASES: [(&str, &str, &str); 54] = [
     ("--rehearse", "no track given", "use `--track NAME`"),
     ("build", "no track given", "use `--track NAME`"),
     ("plan", "no track given", "`build-pipeline plan TRACK`"),
