@@ -150,7 +150,7 @@ pub fn parse_push(text: &str) -> Result<Output, Failure> {
 fn registry(text: &str, shown: &str) -> Result<Output, Failure> {
     let reference = text.parse().map_err(|error| {
         Failure::caused(Kind::Input, format!("`{shown}` does not name an image"), &error).hint(
-            "write the registry too: `HOST/NAME:TAG`, for example `127.0.0.1:5000/official:latest`",
+            "write `HOST/NAME:TAG`, with the registry and in lower case before the tag, for example `127.0.0.1:5000/official:latest`",
         )
     })?;
     Ok(Output::Registry { reference })

@@ -3,7 +3,7 @@
 use crate::dsl::{Project, same};
 
 /// Command lines, with the text of the error and of the hint.
-const CASES: [(&str, &str, &str); 50] = [
+const CASES: [(&str, &str, &str); 54] = [
     ("--rehearse", "no track given", "use `--track NAME`"),
     ("build", "no track given", "use `--track NAME`"),
     ("plan", "no track given", "`build-pipeline plan TRACK`"),
@@ -64,6 +64,7 @@ const CASES: [(&str, &str, &str); 50] = [
         "the known targets are gfx",
     ),
     ("--track locked-spoof --spoof gfx1031", "`gfx1031` is a target name", "`--spoof 10.3.1`"),
+    ("--track ollama --spoof gfx1100", "`gfx1100` is a target name", "hint: leave out `--spoof`"),
     ("--track locked-spoof --spoof 11.0", "`11.0` is not accepted by the HSA", "--spoof x.y.z"),
     ("--track locked-spoof --spoof 64.0.0", "`64.0.0` is not accepted by the HSA", "63.255.255"),
     (
@@ -77,6 +78,13 @@ const CASES: [(&str, &str, &str); 50] = [
         "without `--rehearse`",
     ),
     ("--track locked-spoof --rehearse --push a/b:c", "is a short name", "HOST/NAME:TAG"),
+    ("--track locked-spoof --push UPPER/x:1", "must not have upper-case", "HOST/NAME:TAG"),
+    ("lint home", "contains no file of a kind that `lint` knows", "compose and environment files"),
+    (
+        "--track locked-spoof --mirror docker.io=http://127.0.0.1:5951/",
+        "for a registry, leave out `http://`",
+        "--mirror docker.io=127.0.0.1:5000",
+    ),
     (
         "--track locked-spoof --rehearse --output dist",
         "does not start with a known kind of output",
