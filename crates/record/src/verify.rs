@@ -205,7 +205,7 @@ pub fn outcome(checks: &[FieldCheck]) -> Outcome {
     };
     if pins.into_iter().any(claims_other) {
         Outcome::OtherPins
-    } else if plan.into_iter().any(claims_other) {
+    } else if plan.into_iter().any(claims_other) && labels_match_annotations(checks) {
         Outcome::OtherPlan
     } else if checks.iter().any(|check| is_bad(&check)) {
         Outcome::Differs
@@ -214,6 +214,17 @@ pub fn outcome(checks: &[FieldCheck]) -> Outcome {
     } else {
         Outcome::Proven
     }
+}
+
+/// Returns whether each label of this tool differs in the same way as the annotation of the same
+/// name. If not, somebody changed one of them after the build.
+fn labels_match_annotations(checks: &[FieldCheck]) -> bool {
+    checks.iter().all(|check| {
+        let key = check.field.strip_prefix("annotation ");
+        let Some(label) = key.map(|key| format!("label {key}")) else { return true };
+        let mut labels = checks.iter().filter(|other| other.field == label);
+        labels.all(|other| other.verdict == check.verdict)
+    })
 }
 
 /// Compares two objects key by key.
