@@ -1,5 +1,7 @@
 //! Reads Kubernetes manifests: the containers of pods, with their images, variables and devices.
 
+use std::collections::BTreeSet;
+
 use crate::containers::{self, LOGIN, SERVES_ALL, named};
 use crate::facts::{Container, Facts, Image, Problem};
 use crate::manifests;
@@ -320,7 +322,7 @@ fn unexpanded(container: &Node, facts: &mut Facts<'_>) {
     if container.get("envFrom").is_some() {
         return;
     }
-    let mut known: Vec<&str> = Vec::new();
+    let mut known: BTreeSet<&str> = BTreeSet::new();
     for variable in container.get("env").map_or(&[][..], Node::items) {
         let value = variable.get("value").and_then(|value| Some((value.text()?, value.line)));
         if let Some((text, line)) = value {

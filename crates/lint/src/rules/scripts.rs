@@ -82,8 +82,8 @@ fn started(facts: &Facts<'_>, files: &dyn Exists, found: &mut Findings<'_>) {
     let copies: Vec<&Instruction> =
         all.iter().filter(|one| one.stage == last && parts(one).0 == "COPY").collect();
     let text = script_text(facts, &copies, path, files);
-    let has_content = |text: &String| !text.trim().is_empty() && !text.starts_with('\u{7f}');
-    if text.filter(has_content).is_some_and(|text| !text.starts_with("#!")) {
+    let has_content = |one: &String| !one.trim().is_empty() && !one.starts_with('\u{7f}');
+    if text.filter(has_content).is_some_and(|own| !own.starts_with("#!")) {
         let message =
             format!("`{path}` has no first line such as `#!/bin/sh`, and no shell starts it");
         found.hit(Hit::new("shebang", start.line, message));
