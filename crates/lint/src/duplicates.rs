@@ -84,9 +84,13 @@ fn worst_of_line(found: &mut Vec<Finding>) {
 const OTHERS: usize = 4;
 
 /// Adds the values in other messages, which have their lines, to a message.
+///
+/// A message with other words says something else of its values.
 fn with_others(message: &str, messages: &BTreeSet<(usize, String)>) -> String {
     let mut others: Vec<&str> = Vec::new();
-    for value in messages.iter().flat_map(|(_, other)| other.split('`').skip(1).step_by(2)) {
+    let own = kind_of(message);
+    let alike = messages.iter().filter(|(_, other)| kind_of(other) == own);
+    for value in alike.flat_map(|(_, other)| other.split('`').skip(1).step_by(2)) {
         if !message.contains(&format!("`{value}`")) && !others.contains(&value) {
             others.push(value);
         }

@@ -1,5 +1,7 @@
 //! Reads Kubernetes manifests: the containers of pods, with their images, variables and devices.
 
+use std::collections::BTreeSet;
+
 use crate::containers::{self, LOGIN, SERVES_ALL, named};
 use crate::facts::{Container, Facts, Image, Problem};
 use crate::manifests;
@@ -291,6 +293,7 @@ fn container(pod: &Node, node: &Node, facts: &mut Facts<'_>) {
         let setting = Setting::new(key_text, text, key.line, Scope::Run);
         facts.settings.push(Setting { program: program.clone(), ..setting });
     }
+    unexpanded(node, facts);
     if node.get("envFrom").is_some() {
         options.push(named("--env-file", None, node.line));
     }
@@ -308,6 +311,39 @@ fn container(pod: &Node, node: &Node, facts: &mut Facts<'_>) {
     }
     let image = image.map(|(text, line)| Word { text: text.to_owned(), line });
     facts.containers.push(Container::new(image, options));
+}
+
+/// Parts of the names of variables that Kubernetes sets for each service.
+const OF_SERVICES: [&str; 2] = ["_SERVICE_", "_PORT"];
+
+/// Checks for values with variables that Kubernetes does not know: it replaces `$(NAME)` only if the
+/// pod, not the image, sets the variable before.
+fn unexpanded(container: &Node, facts: &mut Facts<'_>) {
+    if container.get("envFrom").is_some() {
+        return;
+    }
+    let mut known: BTreeSet<&str> = BTreeSet::new();
+    for variable in container.get("env").map_or(&[][..], Node::items) {
+        let value = variable.get("value").and_then(|value| Some((value.text()?, value.line)));
+        if let Some((text, line)) = value {
+            let names = text.match_indices("$(").filter(|(at, _)| !text[..*at].ends_with('$'));
+            let names = names.filter_map(|(at, _)| text[at + 2..].split_once(')'));
+            let is_unknown = |name: &&str| {
+                let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                !name.is_empty()
+                    && name.chars().all(is_name)
+                    && !known.contains(name)
+                    && !OF_SERVICES.iter().any(|part| name.contains(part))
+            };
+            let mut names = names.map(|(name, _)| name);
+            if let Some(name) = names.find(is_unknown) {
+                let message =
+                    format!("`$({name})` stays as it is: the pod does not set `{name}` before");
+                facts.problems.push(Problem { rule: "kubernetes-variable", line, message });
+            }
+        }
+        known.extend(variable.get("name").and_then(Node::text));
+    }
 }
 
 /// Parts of the names of servers that load a model before they answer.
@@ -461,8 +497,22 @@ fn own(pod: &Node, one: &Node, facts: &mut Facts<'_>) -> Vec<Word> {
     if is_given {
         selected(one, facts);
     }
+    if let Some(device) = device.filter(|_| may_open && !has_plugin && !is_manager(one)) {
+        unplaced(pod, device.line, facts);
+    }
     options.extend(mounted);
     options
+}
+
+/// Keys that choose the node of a pod.
+const CHOOSE: [&str; 3] = ["affinity", "nodeName", "nodeSelector"];
+
+/// Checks a pod that opens the devices of its node for something that chooses a node with a GPU.
+fn unplaced(pod: &Node, line: usize, facts: &mut Facts<'_>) {
+    if !CHOOSE.iter().any(|key| pod.get(key).is_some()) {
+        let message = "nothing chooses a node with a GPU, or counts its GPUs".to_owned();
+        facts.problems.push(Problem { rule: "kubernetes-node", line, message });
+    }
 }
 
 /// The end of the types of a `hostPath` volume that is created if it is missing.

@@ -72,6 +72,16 @@ pub struct Finding {
     pub evidence: Evidence,
 }
 
+impl Finding {
+    /// Replaces the rule's advice by that for files of a kind, if it has one.
+    fn help_for(&mut self, kind: Kind) {
+        let own = self.rule.advice_in.iter().find(|(of, _)| *of == kind);
+        if let Some((_, advice)) = own.filter(|_| self.help == self.rule.advice) {
+            self.help.clone_from(advice);
+        }
+    }
+}
+
 /// Facts from outside the text of a file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Context<'a> {
@@ -239,6 +249,9 @@ fn in_order(mut found: Vec<Finding>, text: &str, kind: Kind) -> Vec<Finding> {
     found.retain(|one| !(is_allowed(&lines, one) || is_test && one.rule.except_tests));
     let is_comment =
         |line: usize| lines.get(line.saturating_sub(1)).is_some_and(|one| kind.is_comment(one));
+    for one in &mut found {
+        one.help_for(kind);
+    }
     duplicates::once(found, is_comment)
 }
 

@@ -128,6 +128,11 @@ impl Target {
         gpus.iter().any(|gpu| self.named.contains(gpu) || self.imitated.contains(gpu))
     }
 
+    /// Returns whether the file names GPUs, and only some of these.
+    pub(crate) fn is_only(&self, gpus: &[GpuTarget]) -> bool {
+        !self.named.is_empty() && self.named.iter().all(|gpu| gpus.contains(gpu))
+    }
+
     /// Returns those of some GPUs that the file names, for messages.
     pub(crate) fn named_of(&self, gpus: &[GpuTarget]) -> String {
         let own = gpus.iter().filter(|gpu| self.named.contains(*gpu)).map(GpuTarget::as_str);

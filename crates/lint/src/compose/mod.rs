@@ -177,8 +177,9 @@ fn started(service: &Node, image: &str, facts: &mut Facts<'_>) {
 
 /// The keys of a service, and the corresponding options of `podman run`. The effects of `extends`
 /// and `deploy` are unknown.
-const OPTIONS: [(&str, &str); 23] = [
+const OPTIONS: [(&str, &str); 25] = [
     ("cap_add", "--cap-add"),
+    ("cap_drop", "--cap-drop"),
     ("cgroup", "--cgroup"),
     ("deploy", "--gpus"),
     ("device_cgroup_rules", "--device-cgroup-rule"),
@@ -192,6 +193,7 @@ const OPTIONS: [(&str, &str); 23] = [
     ("network_mode", "--network"),
     ("pid", "--pid"),
     ("ports", "--publish"),
+    ("read_only", "--read-only"),
     ("resources", "--resources"),
     ("runtime", "--runtime"),
     ("security_opt", "--security-opt"),

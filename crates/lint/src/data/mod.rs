@@ -2,6 +2,7 @@
 //!
 //! Start at [`Data`] and its queries. `read` parses the file.
 
+mod advice;
 mod contents;
 pub(crate) mod distribution;
 pub(crate) mod options;
@@ -12,6 +13,8 @@ use std::sync::LazyLock;
 
 use names::GpuTarget;
 use pins::{Known, Releases};
+
+use crate::facts::Kind;
 
 pub use read::parse;
 
@@ -102,6 +105,8 @@ pub struct Rule {
     pub fact: String,
     /// What to do instead.
     pub advice: String,
+    /// What to do instead in files of some kinds.
+    pub(crate) advice_in: Vec<(Kind, String)>,
     /// For what one finding is enough; `None` if each message is a defect of its own.
     pub once: Option<Once>,
     /// Whether the rule does not apply to scripts and lists in folders with tests.
@@ -557,6 +562,8 @@ pub(crate) struct WordRow {
     pub(crate) files: Files,
     /// Whether a row about some GPUs also applies to files that name no GPU.
     pub(crate) without_gpu: bool,
+    /// It does not apply to files that name only these GPUs.
+    pub(crate) except_gpus: Vec<GpuTarget>,
     pub(crate) row: Row,
 }
 

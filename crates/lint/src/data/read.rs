@@ -8,6 +8,7 @@ use pins::{Known, ParseError, Releases};
 
 use crate::forms;
 
+use super::advice::advice_in;
 use super::contents::{
     by_package, read_build, read_contents, read_gone, read_index, read_module, read_needs,
     read_program, read_python, read_release,
@@ -225,6 +226,7 @@ fn read_rule(report: &mut Report<'_>, named: &Named<'_>) -> Result<Rule, Reporte
     let title = table.required(report, "title", "title = \"the tag moves\"", line);
     let fact = table.required(report, "fact", "fact = \"A tag can be moved.\"", line);
     let advice = table.required(report, "advice", "advice = \"pin the digest\"", line);
+    let in_kinds = advice_in(report, table);
     let once = table.optional(report, "once", once);
     let except_tests = table.flag(report, "except-tests");
     let yields_to = table.texts(report, "yields-to", "image-*", line);
@@ -236,6 +238,7 @@ fn read_rule(report: &mut Report<'_>, named: &Named<'_>) -> Result<Rule, Reporte
         title: title?,
         fact: fact?,
         advice: advice?,
+        advice_in: in_kinds?,
         once: once?,
         except_tests: except_tests?,
         yields_to: yields_to?,
@@ -496,6 +499,7 @@ fn read_word(report: &mut Report<'_>, named: &Named<'_>) -> Result<WordRow, Repo
     let unless = table.texts(report, "unless", ".tar.zst", lower);
     let files = table.optional(report, "files", files);
     let without_gpu = table.flag(report, "without-gpu");
+    let except_gpus = table.texts(report, "except-gpus", "gfx803", gpu);
     let row = named.row(report);
     let part = if in_commands? {
         Part::Commands
@@ -514,6 +518,7 @@ fn read_word(report: &mut Report<'_>, named: &Named<'_>) -> Result<WordRow, Repo
         unless: unless?,
         files: files?.unwrap_or(Files::Any),
         without_gpu: without_gpu?,
+        except_gpus: except_gpus?,
         row: row?,
     })
 }

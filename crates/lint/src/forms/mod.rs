@@ -6,7 +6,9 @@ mod names;
 use pins::form::{Form, Key, Kind};
 
 pub use contents::{BUILD, CONTENTS, GONE, INDEX, MODULE, NEEDS, PROGRAM, PYTHON, RELEASE};
-pub use names::{BASE, DUPLICATES, GPU, KNOWN_NAMES, OLLAMA, PARTS, READER, SECTION};
+pub use names::{
+    ADVICE_IN, BASE, DUPLICATES, EXCEPT_GPUS, GPU, KNOWN_NAMES, OLLAMA, PARTS, READER, SECTION,
+};
 
 /// `versions/lint.toml`.
 pub const LINT: Form = Form::of(
@@ -275,14 +277,10 @@ pub const RULE: Form = Form::of(
                 "severity = \"warning\"",
             ),
             Key::required("title", Kind::Text, "A short name.", "title = \"the tag moves\""),
-            Key::required(
-                "fact",
-                Kind::Text,
-                "Why this is a problem.",
-                "fact = \"A tag can be moved.\"",
-            ),
+            Key::required("fact", Kind::Text, "The reason.", "fact = \"A tag can be moved.\""),
             Key::required("advice", Kind::Text, "What to do.", "advice = \"pin the digest\""),
         ],
+        ADVICE_IN,
         DUPLICATES,
         EVIDENCE_OF_RULE,
     ],
@@ -541,13 +539,7 @@ pub const VARIABLE: Form = Form::of(
                 "none",
                 "except = [\"*lib/llvm*\"]",
             ),
-            Key::optional(
-                "except-gpus",
-                Kind::Texts,
-                "GPU targets on which the variable is harmless.",
-                "none",
-                "except-gpus = [\"gfx803\"]",
-            ),
+            EXCEPT_GPUS,
             Key::optional(
                 "rocm",
                 Kind::Texts,
@@ -693,6 +685,7 @@ pub const WORD: Form = Form::of(
                 "`false`",
                 "without-gpu = true",
             ),
+            EXCEPT_GPUS,
         ],
         ROW,
         EVIDENCE,

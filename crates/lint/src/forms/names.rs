@@ -35,6 +35,47 @@ pub const DUPLICATES: &[Key] = &[
     ),
 ];
 
+/// The GPUs that a row does not apply to.
+pub const EXCEPT_GPUS: Key = Key::optional(
+    "except-gpus",
+    Kind::Texts,
+    "GPU targets on which this is harmless.",
+    "none",
+    "except-gpus = [\"gfx803\"]",
+);
+
+/// What to do in files of some kinds, which have other words for the options of `docker run`.
+pub const ADVICE_IN: &[Key] = &[
+    Key::optional(
+        "advice-compose",
+        Kind::Text,
+        "What to do in compose files.",
+        "`advice`",
+        "advice-compose = \"use `shm_size`\"",
+    ),
+    Key::optional(
+        "advice-manifest",
+        Kind::Text,
+        "What to do in Kubernetes manifests.",
+        "`advice`",
+        "advice-manifest = \"mount an `emptyDir`\"",
+    ),
+    Key::optional(
+        "advice-quadlet",
+        Kind::Text,
+        "What to do in quadlets.",
+        "`advice`",
+        "advice-quadlet = \"write `ShmSize=16g`\"",
+    ),
+    Key::optional(
+        "advice-script",
+        Kind::Text,
+        "What to do in shell scripts.",
+        "`advice`",
+        "advice-script = \"write `export`\"",
+    ),
+];
+
 /// Variables that programs read.
 pub const KNOWN_NAMES: Form = Form::of(
     "Variables that programs read.",

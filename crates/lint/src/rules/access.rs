@@ -54,14 +54,25 @@ fn separated(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
 }
 
-/// Returns whether a compose file in the folder of a Dockerfile passes a group of the host other than
-/// `video`.
+/// Returns whether a compose file or script in the folder of a Dockerfile passes a group of the host
+/// other than `video`.
 pub(super) fn gets_groups(facts: &Facts<'_>, context: Context<'_>) -> bool {
     let Some(files) = context.exists else { return false };
-    files.compose_files(facts.file).iter().any(|text| {
+    let is_passed = files.compose_files(facts.file).iter().any(|text| {
         let compose = Facts::read("compose.yml", text);
         let mut options = compose.containers.iter().flat_map(|one| &one.options);
         options.any(|one| one.text.strip_prefix("--group-add=").is_some_and(|name| name != "video"))
+    });
+    is_passed || files.beside(facts.file).iter().any(|(_, text)| passes_group(text))
+}
+
+/// Returns whether a command in a text passes a group of the host other than `video`: its number, or
+/// a variable.
+fn passes_group(text: &str) -> bool {
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    lines.flat_map(|line| line.split("--group-add").skip(1)).any(|rest| {
+        let value = rest.trim_start_matches(['=', ' ', '"', '\'', ',']);
+        value.starts_with(|c: char| c.is_ascii_digit() || c == '$') || value.starts_with("keep-")
     })
 }
 

@@ -3,14 +3,20 @@
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
-use super::{addresses, folder, for_gpu, health, images, rocm};
+use super::{addresses, for_gpu, health, images, rocm};
 use crate::data::{ContainerRow, data, matches_any};
 use crate::facts::{Container, Kind};
 use crate::shell::{UNKNOWN, Word};
 use crate::{Context, Facts, Findings, Hit, Severity, compose, quadlets};
 
 /// Rules about the isolation of containers, which do not apply to examples.
-const EXAMPLES: [&str; 3] = ["container-unconfined", "ipc-shared", "network-shared"];
+const EXAMPLES: [&str; 3] = ["container-unconfined", IPC, "network-shared"];
+
+/// The rule for the host's shared memory.
+const IPC: &str = "ipc-shared";
+
+/// The starts of options with which an author isolates a container.
+const HARDENS: [&str; 3] = ["--cap-drop", "--read-only", "--security-opt=no-new-privileges"];
 
 /// The rule for services without a login.
 const OPEN: &str = "service-open";
@@ -39,7 +45,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         let hit = Hit::new(problem.rule, problem.line, problem.message.as_str());
         found.hit(if problem.rule == OPEN { hit.at_most(Severity::Information) } else { hit });
     }
-    group_numbers(facts, context, found);
+    group_numbers(facts, found);
     group_settings(facts, found);
     let mut seen: BTreeSet<(&str, usize, String)> = BTreeSet::new();
     // AMD recommends `seccomp=unconfined` for machines with several GPUs.
@@ -60,6 +66,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let key = (row.row.rule.as_str(), option.line, option.text.clone());
             let is_again = row.row.rule == OPEN && !seen.insert(key);
             let is_test = row.row.rule == LOST && facts.file.contains("test")
+                || row.row.rule == IPC && !is_hardened(container)
                 || option.text.contains("seccomp") && *has_several;
             if is_again || is_test || is_part(facts, row, single, context) {
                 continue;
@@ -81,6 +88,16 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             }
         }
     }
+}
+
+/// Returns whether the author isolates a container: only then is the host's shared memory a gap.
+/// Programs with several processes need it otherwise, and their documentation names it.
+fn is_hardened(container: &Container) -> bool {
+    let hardens = |option: &Word| {
+        let text = option.text.as_str();
+        HARDENS.iter().any(|start| text.starts_with(start)) && !text.ends_with("=false")
+    };
+    container.options.iter().any(hardens)
 }
 
 /// Options and variables with the number of GPUs that a program uses, in lower case.
@@ -161,21 +178,8 @@ fn group_settings(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
 }
 
-/// Returns whether the user of a service is certainly not root.
-fn is_ordinary(facts: &Facts<'_>, container: &Container, context: Context<'_>) -> bool {
-    let option =
-        |start: &str| container.options.iter().find_map(|one| one.text.strip_prefix(start));
-    match option("--user=") {
-        Some(user) => !folder::is_root(user) && !user.contains(UNKNOWN),
-        None => folder::dockerfile(facts, container, context).is_some_and(|text| {
-            let user = super::last_user(&Facts::read("Dockerfile", &text));
-            user.is_some_and(|user| !folder::is_root(&user))
-        }),
-    }
-}
-
 /// Checks for the GID of a machine's `render` group.
-fn group_numbers(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+fn group_numbers(facts: &Facts<'_>, found: &mut Findings<'_>) {
     for container in &facts.containers {
         let has = |start: &str| container.options.iter().any(|one| one.text.starts_with(start));
         let is_gpu = has("--device=/dev/kfd") || has("--device=/dev/dri");
@@ -188,23 +192,18 @@ fn group_numbers(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'
             let asks = |text: &str| {
                 ["adjust", "your", "getent", "stat -c"].iter().any(|word| text.contains(word))
             };
-            // A script can ask the host for the number, and root needs no group.
-            let is_script = || {
-                facts.kind == Kind::Shell
-                    && !["getent", "stat -"].iter().any(|text| facts.code.contains(text))
-            };
-            let is_service =
-                || facts.kind == Kind::Compose && is_ordinary(facts, container, context);
-            let is_default = own.contains(":-") && (is_script() || is_service());
-            let is_open = own.contains('$') && !is_default
-                || asks(own)
-                || comments.into_iter().any(|text| asks(text));
+            // Users can set the variable, even if it has a default.
+            let is_open =
+                own.contains('$') || asks(own) || comments.into_iter().any(|text| asks(text));
             if let Some(gid) = group.filter(|gid| is_chosen(gid)).filter(|_| !is_open) {
                 let message = format!("`{gid}` is the GID of a group on one machine");
                 let hit = Hit::new("group-number", option.line, message);
                 // A manifest contains numbers only.
+                let lower = own.to_ascii_lowercase();
                 found.hit(if facts.kind == Kind::Manifest {
                     hit.help("use the number that `stat -c %g /dev/kfd` prints on the nodes, or AMD's device plugin and an image that runs as root")
+                } else if lower.contains("video") && !lower.contains("render") {
+                    hit.help("let users set it: `${VIDEO_GID:?}`, with the number that `getent group video` prints")
                 } else {
                     hit
                 });

@@ -1,6 +1,8 @@
 //! Rules for what pip really installs: bounds that the shell reads, builds that are gone, packages
 //! for other systems, and a torch that is already there.
 
+use std::collections::BTreeSet;
+
 use jiff::civil::Date;
 
 use super::packages::names_rocm;
@@ -61,6 +63,23 @@ fn redirected(facts: &Facts<'_>, found: &mut Findings<'_>) {
             }
         }
     }
+}
+
+/// Returns the packages of a command, with their lines, whose bound the shell takes away, because it
+/// is not quoted. Another rule reports them.
+pub(super) fn without_bound(
+    facts: &Facts<'_>,
+    command: &ShellCommand,
+) -> BTreeSet<(usize, String)> {
+    let lines: BTreeSet<usize> = command.words.iter().map(|word| word.line).collect();
+    let parts = lines
+        .iter()
+        .flat_map(|line| facts.line(*line).split_whitespace().map(move |part| (*line, part)));
+    let names = parts.filter_map(|(line, part)| {
+        let end = part.find(['>', '<']).filter(|end| is_bound(&part[*end..]))?;
+        Some((line, crate::python::package(&part[..end], line)?.name))
+    });
+    names.collect()
 }
 
 /// Returns whether a text starts with a bound such as `>=2` or `<3`.

@@ -88,6 +88,10 @@ fn file_name(path: &str) -> String {
     name.split(['?', '#']).next().unwrap_or(name).replace("%2B", "+").replace("%2b", "+")
 }
 
+/// Parts of the names of archives with whole programs, libraries or models, in lower case.
+const LARGE: [&str; 10] =
+    ["boost", "cuda", "cudnn", "llvm", "model", "ollama", "onnx", "rocm", "therock", "torch"];
+
 /// How to unpack an archive that a `RUN` downloads.
 const UNPACK_DOWNLOAD: &str = "download, unpack and remove it in one `RUN`";
 
@@ -123,9 +127,14 @@ fn removed_archive(file: &File<'_>, found: &mut Findings<'_>) {
         let mut used = commands.iter().filter(unpacks).flat_map(|one| one.words[1..].iter());
         if let Some(word) = used.find(|word| kept.contains_key(&file_name(&word.text))) {
             let name = file_name(&word.text);
+            let is_copied = kept.get(&name).is_some_and(|is_copied| *is_copied);
+            // A small download does not matter.
+            let lower = name.to_ascii_lowercase();
+            if !is_copied && !LARGE.iter().any(|part| lower.contains(part)) {
+                continue;
+            }
             let message = format!("`{name}` is unpacked here, and stays in an earlier layer");
             let hit = Hit::new(REMOVED, word.line, message).at_most(Severity::Information);
-            let is_copied = kept.get(&name).is_some_and(|is_copied| *is_copied);
             found.hit(hit.help(if is_copied { UNPACK } else { UNPACK_DOWNLOAD }));
             return;
         }

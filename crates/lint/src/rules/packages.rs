@@ -6,7 +6,7 @@ use ::pins::Releases;
 
 use super::requirements::torch_of_base;
 use super::stages::command_of;
-use super::{images, pythons, rocm};
+use super::{images, installs, pythons, rocm};
 use crate::data::{CouplingRow, data};
 use crate::facts::Package;
 use crate::python::{is_pip, version_in};
@@ -364,12 +364,14 @@ fn indexes<'f>(
             || name.starts_with("pytest-")
             || has_torch && WITH_TORCH.contains(&name)
     };
+    let unbound = installs::without_bound(facts, command);
     let unpinned = facts.packages.iter().find(|package| {
         package.version.is_none()
             && !package.is_special
             && !package.is_limited
             && !is_helper(&package.name)
             && is_in(package)
+            && !unbound.contains(&(package.line, package.name.clone()))
     });
     let is_settled = words.iter().any(|word| {
         // A constraints file cannot pin pre-releases that are newer than the file.

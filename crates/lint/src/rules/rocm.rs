@@ -41,17 +41,27 @@ pub(super) fn judge(
     let is_for_servers = named_server(facts);
     // The packages of the release need not be AMD's.
     let is_vague = |row: &RocmRow| named.is_word && row.row.rule == "gpu-without-rocblas";
+    // That a release is old for everyone says more than that it may be too old for one GPU.
+    let mut general = data().rocm.iter().filter(|row| row.without_gpu);
+    let is_old = general.any(|row| row.releases.iter().any(|one| one.contains(&judged)));
+    let is_vain = facts.target.is_known(context) || !is_old;
+    let is_guess = |row: &RocmRow| {
+        !row.without_gpu
+            && facts.target.matches(&row.row.gpus, context) == Match::Unknown
+            && facts.target.is_hinted(&row.row.gpus, facts)
+    };
+    let is_guessed = !is_vain && rows.clone().any(is_guess);
     let match_of = |row: &RocmRow| {
         let sure = facts.target.matches(&row.row.gpus, context);
         let is_wanted = sure != Match::No && (!row.is_certain || sure == Match::Certain);
         // Advice for one GPU needs a reason to think of that GPU.
         let is_other = sure == Match::Unknown
-            && (is_for_servers || !facts.target.is_hinted(&row.row.gpus, facts));
+            && (is_old || is_for_servers || !facts.target.is_hinted(&row.row.gpus, facts));
         if !row.without_gpu && (!is_wanted || is_other || has_any(facts, &row.unless)) {
             Match::No
         } else if !row.without_gpu {
             sure
-        } else if is_for_any {
+        } else if is_for_any || is_guessed {
             Match::Unknown
         } else {
             Match::No

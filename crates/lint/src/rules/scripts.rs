@@ -15,7 +15,10 @@ const IGNORED: &str = "errors-ignored";
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     match (facts.kind, context.exists) {
-        (Kind::Dockerfile, Some(files)) => built(facts, files, found),
+        (Kind::Dockerfile, Some(files)) => {
+            built(facts, files, found);
+            started(facts, files, found);
+        }
         (Kind::Shell, _) => activates(facts, found),
         _ => {}
     }
@@ -60,6 +63,30 @@ fn built(facts: &Facts<'_>, files: &dyn Exists, found: &mut Findings<'_>) {
             let hit = Hit::new(IGNORED, command.words[0].line, message);
             found.hit(hit.help(format!("write `set -e` in the second line of `{name}`")));
         }
+    }
+}
+
+/// Checks for a script that the kernel starts, without a shell, and that names no interpreter.
+fn started(facts: &Facts<'_>, files: &dyn Exists, found: &mut Findings<'_>) {
+    // An instruction can write the line, or a shell can start the script.
+    if facts.text.contains("#!") {
+        return;
+    }
+    let all = facts.instructions();
+    let last = facts.stages.len();
+    let of = |name: &str| all.iter().rev().find(|one| one.stage == last && parts(one).0 == name);
+    let Some(start) = of("ENTRYPOINT").or_else(|| of("CMD")) else { return };
+    let rest = parts(start).1.trim_start().strip_prefix('[');
+    let path = rest.and_then(|rest| rest.trim_start().strip_prefix('"')?.split('"').next());
+    let Some(path) = path.filter(|path| path.ends_with(".sh")) else { return };
+    let copies: Vec<&Instruction> =
+        all.iter().filter(|one| one.stage == last && parts(one).0 == "COPY").collect();
+    let text = script_text(facts, &copies, path, files);
+    let has_content = |one: &String| !one.trim().is_empty() && !one.starts_with('\u{7f}');
+    if text.filter(has_content).is_some_and(|own| !own.starts_with("#!")) {
+        let message =
+            format!("`{path}` has no first line such as `#!/bin/sh`, and no shell starts it");
+        found.hit(Hit::new("shebang", start.line, message));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Keys and passwords whose value is a placeholder that everyone knows.
 
 use crate::facts::Container;
+use crate::shell::{Scope, UNKNOWN};
 use crate::{Facts, Findings, Hit, Kind, Severity};
 
 /// The rule.
@@ -165,6 +166,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
                 }
             }
         }
+        Kind::Shell => token(facts, found),
         _ => {}
     }
 }
@@ -224,4 +226,25 @@ fn is_placeholder(name: &str, value: &str) -> bool {
     let is_yours = value.starts_with("your-") || value.starts_with("your_");
     let signs = ends(&SIGNS) || SIGNS_EXACTLY.contains(&&*name);
     !is_foreign && (ends(&OWN) && is_plain || signs && (is_yours || is_plain))
+}
+
+/// Variables with the token of a user of Hugging Face.
+const TOKENS: [&str; 3] = ["HF_TOKEN", "HUGGINGFACE_TOKEN", "HUGGING_FACE_HUB_TOKEN"];
+
+/// Checks for a script that gives a token a value of its own.
+fn token(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    for one in facts.settings.iter().filter(|one| TOKENS.contains(&one.name.as_str())) {
+        let value = one.value.trim();
+        let is_plain = value.starts_with("hf_") || value.to_ascii_lowercase().contains("your");
+        let is_assigned = matches!(one.scope, Scope::Shell | Scope::Exported);
+        let places = found.places();
+        let is_said = [RULE, "token-placeholder", "secret-in-file"]
+            .iter()
+            .any(|rule| places.contains(&(one.line, *rule)));
+        if is_plain && is_assigned && !value.contains(UNKNOWN) && !is_said {
+            let message = format!("`{}` of the environment is replaced by `{value}`", one.name);
+            let hit = Hit::new("token-placeholder", one.line, message);
+            return found.hit(hit.at_most(Severity::Information));
+        }
+    }
 }

@@ -10,7 +10,7 @@ use crate::facts::Package;
 use crate::python::is_pip;
 use crate::requirements::{self, List};
 use crate::specifier::{Requirement, requirement};
-use crate::{Context, Facts, Findings, Kind};
+use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 /// The rule.
 const RULE: &str = "torch-for-cuda";
@@ -52,7 +52,39 @@ const SETTLES: [&str; 26] = [
 /// Extras with which a package requires torch.
 const EXTRAS: [&str; 2] = ["pytorch", "torch"];
 
+/// Addresses of indexes with builds of torch for ROCm.
+const INDEXES: [&str; 4] = [
+    "download.pytorch.org/whl/nightly/rocm",
+    "download.pytorch.org/whl/rocm",
+    "repo.amd.com/rocm/whl",
+    "rocm.nightlies.amd.com",
+];
+
+/// Checks a list whose packages bring torch, and which names the index for ROCm only in a comment.
+fn said(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let names = |(_, text): &(usize, &str)| INDEXES.iter().any(|index| text.contains(index));
+    let is_comment = |(_, text): &(usize, &str)| facts.kind.is_comment(text);
+    let has_option = facts.lines().any(|(_, text)| text.trim_start().starts_with('-'));
+    let is_torch = |one: &Package| one.name == "torch" || one.name.starts_with("pytorch-");
+    let is_said = facts.lines().filter(names).any(|one| is_comment(&one));
+    if has_option || !is_said || facts.packages.iter().any(is_torch) {
+        return;
+    }
+    let brings = |one: &&Package| needs(&one.name) && !one.is_special;
+    if let Some(package) = facts.packages.iter().find(brings) {
+        let message = format!(
+            "`{}` brings torch from the default index, unless the command in the comment ran before",
+            package.name
+        );
+        let hit = Hit::new(RULE, package.line, message).at_most(Severity::Information);
+        found.hit(hit.help("write the index and torch in this list: `--extra-index-url URL`, and `torch==` with the version that ends in `+rocm`"));
+    }
+}
+
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    if facts.kind == Kind::Requirements {
+        return said(facts, found);
+    }
     if facts.kind != Kind::Dockerfile || !lacks_torch(facts, context) {
         return;
     }

@@ -200,8 +200,9 @@ pub(super) fn is_own(facts: &Facts<'_>, own: &Setting, rule: &str, context: Cont
     };
     match rule {
         "workaround-baked" => {
-            // `${NAME:-0}` is a default, which users can change.
-            has_reason(facts, own)
+            // A unit is for one host. `${NAME:-0}` is a default, which users can change.
+            facts.kind == Kind::Unit
+                || has_reason(facts, own)
                 || facts.kind == Kind::Compose && facts.line(*line).contains(&opened)
         }
         // `${NAME:-value}` is a default, which users can change.

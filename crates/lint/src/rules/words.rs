@@ -10,7 +10,7 @@ use aho_corasick::AhoCorasick;
 use pins::patterns::{required_texts, syntax};
 use regex::bytes::{Regex, RegexBuilder};
 
-use super::{for_gpu, unread};
+use super::{access, for_gpu, unread};
 use crate::data::{Files, Part, WordRow, data};
 use crate::shell::{ShellCommand, Word};
 use crate::target::Match;
@@ -100,12 +100,15 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     let unread = unread::lines(facts);
     let failures = failure_lines(facts);
     let others = found.places();
+    let is_image = facts.kind == Kind::Dockerfile;
     let whole = LazyCell::new(|| without_default_branch(facts));
     let has = |text: &String| whole.contains(text.as_str());
     let known: RefCell<BTreeMap<&str, bool>> = RefCell::default();
     let is_file = |row: &'static WordRow| {
         *known.borrow_mut().entry(&row.name).or_insert_with(|| {
-            (row.needs.is_empty() || row.needs.iter().any(has)) && !row.unless.iter().any(has)
+            (row.needs.is_empty() || row.needs.iter().any(has))
+                && !row.unless.iter().any(has)
+                && !facts.target.is_only(&row.except_gpus)
         })
     };
     for (line, text) in facts.lines() {
@@ -118,7 +121,8 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let is_message = messages.contains(&line);
             let is_idle = is_message || unread.contains(&line);
             let is_advice = !failures.contains(&line) && (row.part == Part::Comments || !is_idle);
-            let is_other = sure == Match::Unknown && !row.without_gpu;
+            let is_other = sure == Match::Unknown && !row.without_gpu
+                || row.row.rule == GROUP && is_image && access::gets_groups(facts, context);
             if !is_file(row) || !is_advice || !applies(row, facts.kind, &lower) || is_other {
                 continue;
             }
@@ -136,6 +140,9 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
     in_commands(facts, context, &is_file, found);
 }
+
+/// The rule for users who cannot open the GPU, which a group of the host lets them do.
+const GROUP: &str = "render-group-missing";
 
 /// Names of default branches.
 const DEFAULT: [&str; 2] = ["main", "master"];

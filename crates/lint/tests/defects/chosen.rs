@@ -179,32 +179,28 @@ fn a_gpu_is_not_optional() {
 }
 
 #[test]
-fn a_default_group_is_that_of_one_machine() {
+fn users_can_set_a_group_with_a_default() {
     let compose = |group: &str| {
         format!(
-            "services:\n  a:\n    image: docker.io/a/b:1\n    devices:\n      - /dev/kfd\n    group_add:\n      - \"{group}\"\n"
+            "services:\n  a:\n    image: docker.io/a/b:1\n    user: \"1000\"\n    devices:\n      - /dev/kfd\n    group_add:\n      - {group}\n"
         )
     };
-    let service = |user: &str| format!("{}    user: \"{user}\"\n", compose("${RENDER_GID:-109}"));
-    let asked = service("1000").replace("group_add:", "group_add: # your number");
-    let cases: [(&str, &[&str]); 8] = [
-        (&compose("109"), &["7 information"]),
-        (&service("1000"), &["7 information"]),
-        (&service("1000:1000"), &["7 information"]),
-        // Root needs no group, and other users may be root.
-        (&service("0"), &[]),
-        (&service("${PUID}"), &[]),
-        (&compose("${RENDER_GID:-109}"), &[]),
-        (&compose("${RENDER_GID:?}"), &[]),
+    let asked = compose("\"109\"").replace("group_add:", "group_add: # your number");
+    let cases: [(&str, &[&str]); 4] = [
+        (&compose("\"109\""), &["8 information"]),
+        (&compose("\"${RENDER_GID:-109}\""), &[]),
+        (&compose("\"${RENDER_GID:?}\""), &[]),
         (&asked, &[]),
     ];
     for (text, expected) in cases {
         expect("group-number", NONE, &[("compose.yml", text, expected)]);
     }
-    let built = compose("${RENDER_GID:-109}").replace("image: docker.io/a/b:1", "build: .");
-    let (user, root) = ("FROM localhost/a\nUSER app\n", "FROM localhost/a\n");
-    assert_eq!(beside("group-number", &built, user, "").len(), 1);
-    assert!(beside("group-number", &built, root, "").is_empty());
+    let help = |group: &str| {
+        let found = crate::findings_in("compose.yml", &compose(group), lint::Context::default());
+        found.into_iter().find(|one| one.rule.id == "group-number").unwrap().help
+    };
+    assert!(help("\"985\"  # video").contains("getent group video"));
+    assert!(help("\"989\"  # render").contains("stat -c %g /dev/kfd"));
 }
 
 #[test]

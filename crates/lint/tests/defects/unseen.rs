@@ -95,8 +95,11 @@ fn one_old_rocm_is_reported_once() {
     let imitates =
         "FROM docker.io/rocm/dev-ubuntu-22.04:6.2@sha256:1\nENV HSA_OVERRIDE_GFX_VERSION=10.3.0\n";
     expect("rocm-too-old", NONE, &[("Dockerfile", imitates, &[])]);
+    // A release that is old for every GPU is reported as such.
     let imitates = imitates.replace("10.3.0", "11.0.0");
-    expect("rocm-too-old", NONE, &[("Dockerfile", &imitates, &["1 information"])]);
+    expect("rocm-outdated", NONE, &[("Dockerfile", &imitates, &["1 information"])]);
+    let newer = imitates.replace(":6.2@", ":7.0@");
+    expect("rocm-too-old", NONE, &[("Dockerfile", &newer, &["1 information"])]);
 }
 
 #[test]
@@ -690,7 +693,9 @@ fn an_image_is_reported_once() {
 
 #[test]
 fn a_shared_ipc_namespace_is_reported_once() {
-    let run = |option: &str| format!("docker run --ipc=host {option} --device=/dev/kfd a/b:1\n");
+    let run = |option: &str| {
+        format!("docker run --read-only --ipc=host {option} --device=/dev/kfd a/b:1\n")
+    };
     expect(
         "ipc-shared",
         NONE,

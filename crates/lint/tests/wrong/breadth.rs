@@ -207,7 +207,7 @@ pub(super) const WRONG: &[Wrong] = &[
         "ipc-shared",
         "refresh.sh",
         1,
-        "OPTIONS=\"--device /dev/kfd --device /dev/dri --ipc=host\"\ntoolbox create a -- $OPTIONS\n",
+        "OPTIONS=\"--device /dev/kfd --device /dev/dri --read-only --ipc=host\"\ntoolbox create a -- $OPTIONS\n",
     ),
     (
         "container-unconfined",

@@ -61,7 +61,7 @@ pub(crate) const WRONG: &[Wrong] = &[
         "ipc-shared",
         "compose.yml",
         6,
-        "services:\n  a:\n    build: .\n    privileged: true\n    environment: [HIP_VISIBLE_DEVICES=0]\n    ipc: host\n",
+        "services:\n  a:\n    build: .\n    privileged: true\n    environment: [HIP_VISIBLE_DEVICES=0]\n    ipc: host\n    read_only: true\n",
     ),
     (
         "service-open",
@@ -109,7 +109,7 @@ pub(crate) const WRONG: &[Wrong] = &[
         "ipc-shared",
         "a.yml",
         7,
-        "on: push\njobs:\n  a:\n    runs-on: x\n    container:\n      image: ${{ matrix.image }}\n      options: --device=/dev/kfd --ipc=host\n",
+        "on: push\njobs:\n  a:\n    runs-on: x\n    container:\n      image: ${{ matrix.image }}\n      options: --device=/dev/kfd --ipc=host --cap-drop=ALL\n",
     ),
     (
         "rocm-too-old",

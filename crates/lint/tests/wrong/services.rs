@@ -89,10 +89,22 @@ pub(super) const WRONG: &[Wrong] = &[
         "[Container]\nImage=localhost/a\nAddDevice=/dev/kfd\nAddDevice=/dev/dri\nSecurityLabelDisable=true\n",
     ),
     (
+        "kubernetes-node",
+        "pod.yaml",
+        10,
+        "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: a\n      image: localhost/a\n      securityContext:\n        privileged: true\n      volumeMounts:\n        - name: kfd\n          mountPath: /dev/kfd\n  volumes:\n    - name: kfd\n      hostPath:\n        path: /dev/kfd\n",
+    ),
+    (
+        "kubernetes-variable",
+        "pod.yaml",
+        9,
+        "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: a\n      image: localhost/a\n      env:\n        - name: LD_LIBRARY_PATH\n          value: /app/lib:$(LD_LIBRARY_PATH)\n",
+    ),
+    (
         "ipc-shared",
         "compose.yml",
         5,
-        "services:\n  a:\n    image: localhost/a\n    devices: [/dev/kfd, /dev/dri]\n    ipc: host\n",
+        "services:\n  a:\n    image: localhost/a\n    devices: [/dev/kfd, /dev/dri]\n    ipc: host\n    cap_drop: [ALL]\n",
     ),
     (
         "service-open",
