@@ -33,6 +33,7 @@ mod probed;
 mod readers;
 mod registry;
 mod relations;
+mod remarks;
 mod reviewed;
 mod rows;
 mod scripts;

@@ -1,0 +1,63 @@
+//! Findings that a judge called wrong or of little use: the file has the answer.
+
+use lint::Context;
+
+use super::{NONE, PROJECT, expect};
+use crate::findings_in;
+
+/// A build of an image.
+fn image(run: &str) -> String {
+    format!("FROM docker.io/a/b@sha256:1\nRUN {run}\n")
+}
+
+/// A service with some variables.
+fn service(name: &str, variables: &str) -> String {
+    format!("services:\n  a:\n    image: {name}\n    environment:\n{variables}")
+}
+
+/// Returns the message and the help of the first finding of a rule.
+fn said(rule: &str, file: &str, text: &str, context: Context<'_>) -> (String, String) {
+    let found = findings_in(file, text, context);
+    let one = found.into_iter().find(|one| one.rule.id == rule);
+    let one = one.unwrap_or_else(|| panic!("{rule} in {file}:\n{text}"));
+    (one.message, one.help)
+}
+
+#[test]
+fn what_git_describe_prints_is_a_commit() {
+    let text = |target: &str| {
+        image(&format!("git clone https://h.example/a.git && cd a && git checkout {target}"))
+    };
+    for (target, expected) in [
+        ("heads/main-0-gce608712cbb", &[][..]),
+        ("v1.2-14-g2414721b", &[]),
+        ("feature-gfx1151", &["2 warning"]),
+        ("feature-glowing", &["2 warning"]),
+    ] {
+        expect("branch-as-commit", NONE, &[("Dockerfile", &text(target), expected)]);
+        expect("tag-not-commit", NONE, &[("Dockerfile", &text(target), &[])]);
+    }
+}
+
+#[test]
+fn any_comparison_of_a_digest_is_a_check() {
+    let text = |check: &str| {
+        image(&format!(
+            "curl -sSLo a.tar.gz https://h.example/a.tar.gz && {check}tar -xzf a.tar.gz"
+        ))
+    };
+    for (check, expected) in [
+        (
+            "H=$(cksum -a sha256 --untagged a.tar.gz | awk '{print $1}') && [ \"$H\" = 1 ] && ",
+            &[][..],
+        ),
+        ("[ \"$(openssl dgst -sha256 -r a.tar.gz)\" = 1 ] && ", &[]),
+        ("openssl sha256 a.tar.gz | grep -q 1 && ", &[]),
+        ("H=$(sha256sum a.tar.gz) && [ \"$H\" = 1 ] && ", &[]),
+        ("H=$(cksum a.tar.gz) && [ \"$H\" = 1 ] && ", &["2 warning"]),
+        ("cksum a.tar.gz && ", &["2 warning"]),
+        ("openssl version && ", &["2 warning"]),
+    ] {
+        expect("download-unchecked", NONE, &[("Dockerfile", &text(check), expected)]);
+    }
+}
