@@ -61,3 +61,18 @@ fn any_comparison_of_a_digest_is_a_check() {
         expect("download-unchecked", NONE, &[("Dockerfile", &text(check), expected)]);
     }
 }
+
+#[test]
+fn the_start_script_of_an_image_of_others_may_read_more() {
+    let rule = "variable-does-not-exist";
+    let text = |image: &str, name: &str| service(image, &format!("      - {name}=1\n"));
+    for (image, name, expected) in [
+        ("quay.io/a/vulkan-ollama:1", "OLLAMA_PULL_ON_START", &[][..]),
+        ("docker.io/ollama/ollama:1", "OLLAMA_PULL_ON_START", &["5 warning"]),
+        // A slip of the pen, and a name that people believe in.
+        ("quay.io/a/vulkan-ollama:1", "OLLAMA_KEEP_ALVE", &["5 error"]),
+        ("quay.io/a/vulkan-ollama:1", "OLLAMA_GPU_MEMORY", &["5 error"]),
+    ] {
+        expect(rule, NONE, &[("compose.yml", &text(image, name), expected)]);
+    }
+}
