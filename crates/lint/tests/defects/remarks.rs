@@ -1,6 +1,6 @@
 //! Findings that a judge called wrong or of little use: the file has the answer.
 
-use lint::Context;
+use lint::{Context, Exists};
 
 use super::{NONE, PROJECT, expect};
 use crate::findings_in;
@@ -75,4 +75,32 @@ fn the_start_script_of_an_image_of_others_may_read_more() {
     ] {
         expect(rule, NONE, &[("compose.yml", &text(image, name), expected)]);
     }
+}
+
+/// A folder with a base file and with scripts.
+#[derive(Debug)]
+struct Folder;
+
+impl Exists for Folder {
+    fn text(&self, _: &str, path: &str) -> Option<String> {
+        match path.trim_start_matches("./") {
+            "docker-compose.yml" => Some(
+                "services:\n  a:\n    image: ghcr.io/ggml-org/llama.cpp:server\n    ports: ['8080:8080']\n"
+                    .to_owned(),
+            ),
+            "one.sh" | "two.sh" => Some("#!/bin/bash\npip install a\npip install b\npip install c\necho done\n".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+#[test]
+fn scripts_that_go_on_are_one_finding() {
+    let context = Context { exists: Some(&Folder), ..Context::default() };
+    let text = "FROM docker.io/a/b@sha256:1\nCOPY one.sh two.sh ./\nRUN ./one.sh\nRUN ./two.sh\n";
+    let found = findings_in("Dockerfile", text, context);
+    let found: Vec<_> = found.iter().filter(|one| one.rule.id == "errors-ignored").collect();
+    let [one] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!((one.line, one.also.as_slice()), (3, &[4][..]));
+    assert!(one.message.contains("a later step may fail"), "{}", one.message);
 }
