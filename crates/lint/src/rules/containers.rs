@@ -68,6 +68,10 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let shown = option.text.replace(UNKNOWN, "…");
             let message = row.row.message.replace("{option}", &shown).replace("{image}", image);
             let is_of_base = single.base.is_some() && !single.options.contains(option);
+            // The owner closes a port where it is published.
+            if is_of_base && row.row.rule == OPEN {
+                continue;
+            }
             let message =
                 if is_of_base { format!("{message} (from the base file)") } else { message };
             let sure = facts.target.matches(&row.row.gpus, context);

@@ -95,6 +95,22 @@ impl Exists for Folder {
 }
 
 #[test]
+fn the_ports_of_the_base_file_are_its_own() {
+    let context = Context { exists: Some(&Folder), ..Context::default() };
+    let over = |ports: &str| {
+        format!(
+            "services:\n  a:\n    image: ghcr.io/ggml-org/llama.cpp:server-rocm\n    devices: [/dev/kfd]\n{ports}"
+        )
+    };
+    let of = |text: &str| {
+        let found = findings_in("docker-compose.rocm.yml", text, context);
+        found.iter().filter(|one| one.rule.id == "service-open").count()
+    };
+    assert_eq!(of(&over("")), 0);
+    assert_eq!(of(&over("    ports: ['8080:8080']\n")), 1);
+}
+
+#[test]
 fn scripts_that_go_on_are_one_finding() {
     let context = Context { exists: Some(&Folder), ..Context::default() };
     let text = "FROM docker.io/a/b@sha256:1\nCOPY one.sh two.sh ./\nRUN ./one.sh\nRUN ./two.sh\n";
