@@ -60,7 +60,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let key = (row.row.rule.as_str(), option.line, option.text.clone());
             let is_again = row.row.rule == OPEN && !seen.insert(key);
             let is_test = row.row.rule == LOST && facts.file.contains("test")
-                || option.text.contains("seccomp") && *has_several;
+                || option.text.contains("seccomp") && (*has_several || !adds_rights(container));
             if is_again || is_test || is_part(facts, row, single, context) {
                 continue;
             }
@@ -85,6 +85,12 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             }
         }
     }
+}
+
+/// Returns whether a container also gets capabilities. AMD's own commands switch off seccomp, which
+/// alone does little harm.
+fn adds_rights(container: &Container) -> bool {
+    container.options.iter().any(|option| option.text.starts_with("--cap-add"))
 }
 
 /// Options and variables with the number of GPUs that a program uses, in lower case.

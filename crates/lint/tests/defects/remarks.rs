@@ -77,6 +77,19 @@ fn the_start_script_of_an_image_of_others_may_read_more() {
     }
 }
 
+#[test]
+fn seccomp_alone_is_as_in_amds_own_commands() {
+    let run = |options: &str| {
+        format!(
+            "docker run -d --device=/dev/kfd --security-opt seccomp=unconfined {options} a/b:1\n"
+        )
+    };
+    let rule = "container-unconfined";
+    expect(rule, NONE, &[("a.sh", &run("--group-add video"), &[])]);
+    expect(rule, NONE, &[("a.sh", &run("--cap-add SYS_PTRACE"), &["1 information"])]);
+    expect(rule, NONE, &[("a.sh", &run("--pid=host"), &["1 information"])]);
+}
+
 /// A folder with a base file and with scripts.
 #[derive(Debug)]
 struct Folder;
