@@ -120,8 +120,8 @@ fn an_extra_is_kept_by_an_old_release() {
         ("'transformers<5'", &[]),
         ("'huggingface-hub<1'", &[]),
         ("huggingface-hub==0.36.0", &[]),
-        ("transformers==5.0.0", &["3 warning"]),
-        ("'transformers>=4.50'", &["3 warning"]),
+        ("transformers==5.0.0", &["3 information"]),
+        ("'transformers>=4.50'", &["3 information"]),
     ] {
         expect("extra-removed", NONE, &[("Dockerfile", &stage(install), expected)]);
     }

@@ -78,6 +78,12 @@ fn the_start_script_of_an_image_of_others_may_read_more() {
 }
 
 #[test]
+fn an_extra_that_does_nothing_is_a_remark() {
+    let text = image("pip install 'huggingface-hub[cli]==2.4.0'");
+    expect("extra-removed", NONE, &[("Dockerfile", &text, &["2 information"])]);
+}
+
+#[test]
 fn seccomp_alone_is_as_in_amds_own_commands() {
     let run = |options: &str| {
         format!(
