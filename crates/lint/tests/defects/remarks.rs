@@ -78,6 +78,15 @@ fn the_start_script_of_an_image_of_others_may_read_more() {
 }
 
 #[test]
+fn a_variable_of_hipcc_does_not_need_a_wheel() {
+    let text = service("docker.io/a/b:1", "      - HCC_AMDGPU_TARGET=gfx1103\n");
+    let (message, help) = said("variable-build-only", "compose.yml", &text, Context::default());
+    assert!(message.contains("hipcc") && help.contains("`GPU_TARGETS`"), "{message}: {help}");
+    let other = service("docker.io/a/b:1", "      - PYTORCH_ROCM_ARCH=gfx1103\n");
+    expect("variable-build-only", NONE, &[("compose.yml", &other, &["5 warning"])]);
+}
+
+#[test]
 fn an_extra_that_does_nothing_is_a_remark() {
     let text = image("pip install 'huggingface-hub[cli]==2.4.0'");
     expect("extra-removed", NONE, &[("Dockerfile", &text, &["2 information"])]);
