@@ -93,6 +93,22 @@ fn an_extra_that_does_nothing_is_a_remark() {
 }
 
 #[test]
+fn builds_for_one_release_stay_on_their_index() {
+    let text = |packages: &str| {
+        image(&format!(
+            "pip install --extra-index-url https://repo.amd.com/rocm/whl/gfx1151/ \\\n    {packages}"
+        ))
+    };
+    let pinned = text("torch 'jax_rocm7_plugin==0.9.1+rocm7.13.0'");
+    let other = format!("{}RUN pip install 'torch==2.9.1+rocm7.13.0'\n", text("torch"));
+    expect("index-moved", NONE, &[("Dockerfile", &pinned, &["2 information"])]);
+    expect("index-moved", NONE, &[("Dockerfile", &text("torch"), &["2 warning"])]);
+    expect("index-moved", NONE, &[("Dockerfile", &other, &["2 warning"])]);
+    let (_, help) = said("index-moved", "Dockerfile", &pinned, Context::default());
+    assert!(help.starts_with("keep it for these versions"), "{help}");
+}
+
+#[test]
 fn seccomp_alone_is_as_in_amds_own_commands() {
     let run = |options: &str| {
         format!(
