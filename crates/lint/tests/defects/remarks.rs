@@ -109,6 +109,19 @@ fn builds_for_one_release_stay_on_their_index() {
 }
 
 #[test]
+fn an_old_name_with_the_default_value_changes_nothing() {
+    let text = |variables: &str| format!("FROM docker.io/a/b@sha256:1\nENV {variables}\n");
+    for (variables, expected) in [
+        ("HF_HOME=/m/hf \\\n    HUGGINGFACE_HUB_CACHE=/m/hf/hub", &[][..]),
+        ("HUGGINGFACE_HUB_CACHE=/root/.cache/huggingface/hub", &[]),
+        ("HF_HOME=/m/hf \\\n    HUGGINGFACE_HUB_CACHE=/m/other/hub", &["3 information"]),
+        ("HUGGINGFACE_HUB_CACHE=/m/hf/hub", &["2 information"]),
+    ] {
+        expect("variable-renamed", NONE, &[("Dockerfile", &text(variables), expected)]);
+    }
+}
+
+#[test]
 fn seccomp_alone_is_as_in_amds_own_commands() {
     let run = |options: &str| {
         format!(
