@@ -134,6 +134,24 @@ fn seccomp_alone_is_as_in_amds_own_commands() {
     expect(rule, NONE, &[("a.sh", &run("--pid=host"), &["1 information"])]);
 }
 
+#[test]
+fn two_lists_of_the_first_gpus_select_the_same() {
+    let text = |outer: &str, inner: &str| {
+        service(
+            "docker.io/a/b:1",
+            &format!("      ROCR_VISIBLE_DEVICES: {outer}\n      HIP_VISIBLE_DEVICES: {inner}\n"),
+        )
+    };
+    for (outer, inner, expected) in [
+        ("'0'", "'0'", &[][..]),
+        ("'0,1'", "'0,1'", &[]),
+        ("${GPU:-0}", "${GPU:-0}", &["6 information"]),
+        ("'1,0'", "'1,0'", &["6 information"]),
+    ] {
+        expect("visible-devices-twice", NONE, &[("compose.yml", &text(outer, inner), expected)]);
+    }
+}
+
 /// A folder with a base file and with scripts.
 #[derive(Debug)]
 struct Folder;
