@@ -195,3 +195,9 @@ fn scripts_that_go_on_are_one_finding() {
     assert_eq!((one.line, one.also.as_slice()), (3, &[4][..]));
     assert!(one.message.contains("a later step may fail"), "{}", one.message);
 }
+
+#[test]
+fn variants_with_one_port_do_not_both_start() {
+    let text = "services:\n  llama-amd:\n    image: docker.io/a/b:1\n    ports: ['8085:8080']\n  llama-cpu:\n    image: docker.io/a/c:1\n    ports: ['8085:8080']\n";
+    expect("port-twice", PROJECT, &[("compose.yml", text, &["7 warning"])]);
+}
