@@ -152,6 +152,13 @@ fn two_lists_of_the_first_gpus_select_the_same() {
     }
 }
 
+#[test]
+fn a_person_answers_the_questions_of_a_host_script() {
+    let key = "curl https://h.example/a.key | sudo gpg --dearmor -o /usr/share/keyrings/a.gpg\n";
+    let plain = key.replace("sudo ", "");
+    expect("build-waits", NONE, &[("a.sh", key, &[]), ("a.sh", &plain, &["1 information"])]);
+}
+
 /// A folder with a base file and with scripts.
 #[derive(Debug)]
 struct Folder;
