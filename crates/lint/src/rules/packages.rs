@@ -364,13 +364,16 @@ fn indexes<'f>(
             || name.starts_with("pytest-")
             || has_torch && WITH_TORCH.contains(&name)
     };
-    let unpinned = facts.packages.iter().find(|package| {
+    let is_open = |package: &&Package| {
         package.version.is_none()
             && !package.is_special
             && !package.is_limited
             && !is_helper(&package.name)
             && is_in(package)
-    });
+    };
+    // The version of torch decides most.
+    let torch = facts.packages.iter().filter(|one| one.name == "torch").find(is_open);
+    let unpinned = torch.or_else(|| facts.packages.iter().find(is_open));
     let is_settled = words.iter().any(|word| {
         // A constraints file cannot pin pre-releases that are newer than the file.
         let is_constraint = *word == "-c" || word.starts_with("--constraint");

@@ -159,6 +159,16 @@ fn a_person_answers_the_questions_of_a_host_script() {
     expect("build-waits", NONE, &[("a.sh", key, &[]), ("a.sh", &plain, &["1 information"])]);
 }
 
+#[test]
+fn torch_is_named_first() {
+    let (message, _) =
+        said("index-unpinned", "Dockerfile", &image("pip install numpy torch"), Context::default());
+    assert!(message.starts_with("`torch`"), "{message}");
+    let other = image("pip install numpy scipy");
+    let (message, _) = said("index-unpinned", "Dockerfile", &other, Context::default());
+    assert!(message.starts_with("`numpy`"), "{message}");
+}
+
 /// A folder with a base file and with scripts.
 #[derive(Debug)]
 struct Folder;
