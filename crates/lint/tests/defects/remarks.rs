@@ -218,3 +218,20 @@ fn variants_with_one_port_do_not_both_start() {
     let text = "services:\n  llama-amd:\n    image: docker.io/a/b:1\n    ports: ['8085:8080']\n  llama-cpu:\n    image: docker.io/a/c:1\n    ports: ['8085:8080']\n";
     expect("port-twice", PROJECT, &[("compose.yml", text, &["7 warning"])]);
 }
+
+#[test]
+fn a_list_of_gpus_in_comments_is_not_the_target() {
+    let list = "      # 9.0.6 - gfx906 - Radeon VII\n      # 10.3.0 - gfx1030 - RX 6800\n      # 11.0.0 - gfx1100 - RX 7900, gfx1151\n";
+    let own = "      # gfx1151 needs the override to gfx1100\n";
+    let set = "      - HSA_OVERRIDE_GFX_VERSION=11.0.0\n";
+    let text = |before: &str, after: &str| {
+        service("docker.io/a/b:1", &format!("{before}{set}      # Values:\n{after}"))
+    };
+    let rule = "hsa-override-gfx1151";
+    expect(rule, NONE, &[("compose.yml", &text(own, list), &["6 error"])]);
+    // The list alone says nothing about this machine, and two lines are no list.
+    let two: String = list.lines().take(2).map(|line| format!("{line}\n")).collect();
+    expect(rule, NONE, &[("compose.yml", &text("", list), &[])]);
+    expect("hsa-override-any-gpu", NONE, &[("compose.yml", &text("", list), &["5 information"])]);
+    expect(rule, NONE, &[("compose.yml", &text(own, &two), &["6 warning"])]);
+}
