@@ -49,15 +49,19 @@ impl Target {
         let lower = format!("{file}\n{text}").to_ascii_lowercase();
         let mut named = BTreeSet::new();
         let mut elsewhere = BTreeSet::new();
-        for line in lower.lines().filter(|line| line.contains("gfx")) {
+        let lists = lists(&lower);
+        for (at, line) in lower.lines().enumerate().filter(|(_, line)| line.contains("gfx")) {
             let targets = targets(line);
-            let is_list = line.trim_start().starts_with('#') && targets.len() >= LIST;
+            let is_long = line.trim_start().starts_with('#') && targets.len() >= LIST;
+            let is_list = is_long || lists.contains(&at);
             if !is_list && !BUILDS.iter().any(|build| line.contains(build)) {
                 elsewhere.extend(targets.iter().cloned());
             }
             named.extend(targets.into_iter().filter(|_| !is_list));
         }
-        let is_product = |row: &&GpuRow| row.words.iter().any(|word| names_product(&lower, word));
+        let plain = lower.lines().enumerate().filter(|(at, _)| !lists.contains(at));
+        let plain = plain.map(|(_, line)| line).collect::<Vec<_>>().join("\n");
+        let is_product = |row: &&GpuRow| row.words.iter().any(|word| names_product(&plain, word));
         let products: BTreeSet<GpuTarget> =
             data().gpus.iter().filter(is_product).map(|row| row.target.clone()).collect();
         named.extend(products.iter().cloned());
@@ -207,6 +211,27 @@ impl Target {
         let is = |gpu: &GpuTarget| GfxVersion::of_target(gpu) == Some(version);
         self.is_own(version, context) && (context.gpu.is_some() || self.named.iter().all(is))
     }
+}
+
+/// Returns the lines of comments that list GPUs, one a line: what a value means for each.
+fn lists(lower: &str) -> BTreeSet<usize> {
+    let mut all = BTreeSet::new();
+    let mut own: Vec<usize> = Vec::new();
+    let mut named: BTreeSet<GpuTarget> = BTreeSet::new();
+    for (at, line) in lower.lines().chain([""]).enumerate() {
+        let is_entry = line.contains("gfx") && line.trim_start().starts_with('#');
+        if is_entry {
+            own.push(at);
+            named.extend(targets(line));
+            continue;
+        }
+        if own.len() >= LIST && named.len() >= LIST {
+            all.extend(own.iter().copied());
+        }
+        own.clear();
+        named.clear();
+    }
+    all
 }
 
 /// Returns whether a text in lower case contains the name of a product. A letter after a number is

@@ -1,6 +1,6 @@
 //! Rules for commands: what is cloned, patched, downloaded, built and pushed.
 
-use super::moving::made_executable;
+use super::moving::{is_verified, made_executable};
 use super::operators::runs_input;
 use super::packages;
 use super::variables::is_branch;
@@ -70,7 +70,8 @@ fn checkout(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_
     // A variable that is empty by default is usually tested before it is used.
     let Some(target) = targets.first().filter(|target| !target.is_empty()) else { return };
     let is_new = rest.iter().any(|word| matches!(*word, "-b" | "-B" | "-c" | "--orphan"));
-    let is_short_commit = target.len() >= 4 && target.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_short_commit = is_hexadecimal(target)
+        || target.len() >= 4 && target.bytes().all(|b| b.is_ascii_hexdigit());
     // A target with a dot is probably a path.
     let is_plain = !target.contains("HEAD") && !target.contains(['.', UNKNOWN]);
     let is_named = is_plain && !is_tag(target) && !is_short_commit;
@@ -545,8 +546,10 @@ fn from_url(command: &ShellCommand, words: &[&str], found: &mut Findings<'_>) {
     }
 }
 
+/// Returns whether a name is a commit, or ends with one, as what `git describe` prints does.
 fn is_hexadecimal(text: &str) -> bool {
-    text.len() >= 7 && text.bytes().all(|b| b.is_ascii_hexdigit())
+    let commit = text.rsplit_once("-g").map_or(text, |(_, commit)| commit);
+    commit.len() >= 7 && commit.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 /// Finds downloads whose content is used without a check.
@@ -680,19 +683,6 @@ fn saved(command: &ShellCommand) -> Option<String> {
         .filter(|word| !word.starts_with('-'))
         .map(|word| word.rsplit('/').next().unwrap_or(word).replace(UNKNOWN, "…"))
         .find(|name| USED.iter().any(|end| name.to_ascii_lowercase().ends_with(end)))
-}
-
-/// Returns whether the stage of a command checks a hash or a signature.
-fn is_verified(facts: &Facts<'_>, command: &ShellCommand) -> bool {
-    let checks = |other: &ShellCommand| {
-        let words: Vec<&str> = other.texts();
-        let program = words[0].rsplit('/').next().unwrap_or_default();
-        program.ends_with("sum") && program != "cksum"
-            || matches!(program, "gpgv" | "cosign" | "minisign")
-            || matches!(program, "gpg" | "gpg2") && words.contains(&"--verify")
-    };
-    facts.commands.iter().filter(|other| other.stage == command.stage).any(checks)
-        || command.words.iter().any(|word| word.text.starts_with("--checksum"))
 }
 
 fn is_code(word: &str) -> bool {

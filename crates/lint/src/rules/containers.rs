@@ -67,7 +67,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let is_again = row.row.rule == OPEN && !seen.insert(key);
             let is_test = row.row.rule == LOST && facts.file.contains("test")
                 || row.row.rule == IPC && !is_hardened(container)
-                || option.text.contains("seccomp") && *has_several;
+                || option.text.contains("seccomp") && (*has_several || !adds_rights(container));
             if is_again || is_test || is_part(facts, row, single, context) {
                 continue;
             }
@@ -75,6 +75,10 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let shown = option.text.replace(UNKNOWN, "…");
             let message = row.row.message.replace("{option}", &shown).replace("{image}", image);
             let is_of_base = single.base.is_some() && !single.options.contains(option);
+            // The owner closes a port where it is published.
+            if is_of_base && row.row.rule == OPEN {
+                continue;
+            }
             let message =
                 if is_of_base { format!("{message} (from the base file)") } else { message };
             let sure = facts.target.matches(&row.row.gpus, context);
@@ -98,6 +102,12 @@ fn is_hardened(container: &Container) -> bool {
         HARDENS.iter().any(|start| text.starts_with(start)) && !text.ends_with("=false")
     };
     container.options.iter().any(hardens)
+}
+
+/// Returns whether a container also gets capabilities. AMD's own commands switch off seccomp, which
+/// alone does little harm.
+fn adds_rights(container: &Container) -> bool {
+    container.options.iter().any(|option| option.text.starts_with("--cap-add"))
 }
 
 /// Options and variables with the number of GPUs that a program uses, in lower case.

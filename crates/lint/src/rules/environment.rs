@@ -284,7 +284,7 @@ fn alternatives(root: &Node, all: &[Published<'_>], found: &mut Findings<'_>) {
             "`docker compose up` starts `{}` and `{}`, and both publish port {}",
             first.service, second.service, second.port
         );
-        let hit = Hit::new("port-twice", second.line, message).at_most(Severity::Information);
+        let hit = Hit::new("port-twice", second.line, message);
         found.hit(hit.help("give each variant a profile: `profiles: [rocm]`"));
     }
 }

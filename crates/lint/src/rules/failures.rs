@@ -544,7 +544,10 @@ fn overwrites(facts: &Facts<'_>, found: &mut Findings<'_>) {
             matches!(first, "rm" | "[" | "[[" | "test")
                 && one.words.iter().any(|word| word.text == target)
         };
-        if !facts.commands[..at].iter().any(is_handled) && !target.starts_with("/tmp") {
+        // A person starts a script with `sudo`, and can answer.
+        let has_person = facts.kind == Kind::Shell && facts.code.contains("sudo ");
+        let is_known = has_person || facts.commands[..at].iter().any(is_handled);
+        if !is_known && !target.starts_with("/tmp") {
             let message =
                 format!("`gpg` asks before it overwrites `{target}`, and fails without a terminal");
             let hit = Hit::new("build-waits", command.words[0].line, message);

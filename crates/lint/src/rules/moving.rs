@@ -120,3 +120,44 @@ fn models(facts: &Facts<'_>, found: &mut Findings<'_>) {
         found.add("model-unpinned", setting.line, message);
     }
 }
+
+/// Returns whether the stage of a command checks a hash or a signature.
+pub(super) fn is_verified(facts: &Facts<'_>, command: &ShellCommand) -> bool {
+    let checks = |other: &ShellCommand| {
+        let words: Vec<&str> = other.texts();
+        let has = |names: &[&str]| words.iter().any(|word| names.contains(word));
+        match words[0].rsplit('/').next().unwrap_or_default() {
+            // Without an algorithm, it computes a CRC, which proves nothing.
+            "cksum" => words.iter().any(|word| {
+                word.contains("sha") || word.contains("blake2") || word.contains("sm3")
+            }),
+            "openssl" => has(&["dgst"]) || words.get(1).is_some_and(|one| one.starts_with("sha")),
+            "gpg" | "gpg2" => has(&["--verify"]),
+            "gpgv" | "cosign" | "minisign" => true,
+            program => program.ends_with("sum"),
+        }
+    };
+    facts.commands.iter().filter(|other| other.stage == command.stage).any(checks)
+        || command.words.iter().any(|word| word.text.starts_with("--checksum"))
+        || compares(facts, command.words[0].line)
+}
+
+/// The number of lines below a download that are searched for a comparison.
+const BELOW: usize = 12;
+
+/// Programs in `$(…)` that compute a hash.
+const DIGESTS: [&str; 6] = [
+    "$(cksum -a sha",
+    "$(openssl dgst ",
+    "$(openssl sha",
+    "$(sha256sum ",
+    "$(sha512sum ",
+    "$(shasum ",
+];
+
+/// Returns whether the lines below a download compute a hash: `[ "$(sha256sum a)" = "$SUM" ]`.
+fn compares(facts: &Facts<'_>, line: usize) -> bool {
+    let lines = (line..=line + BELOW).map(|one| facts.line(one));
+    let mut code = lines.filter(|one| !facts.kind.is_comment(one));
+    code.any(|one| DIGESTS.iter().any(|start| one.contains(start)))
+}

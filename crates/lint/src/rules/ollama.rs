@@ -37,6 +37,10 @@ pub(super) fn check(
     }
     let message = format!("`{name}` is not a variable of Ollama");
     let hit = Hit::new("variable-does-not-exist", *line, message);
+    // A start script of such an image may read more.
+    if near.is_none() && is_of_others(setting) {
+        return;
+    }
     found.hit(match near {
         Some(near) => folder::judged(facts, setting, hit)
             .help(format!("did you mean `{near}`? Otherwise remove it")),
@@ -95,6 +99,18 @@ fn is_for_ollama(facts: &Facts<'_>, setting: &Setting) -> bool {
         Scope::Shell | Scope::Argument | Scope::File => false,
     }
 }
+
+/// Returns whether a variable is for an image that is not Ollama's own, but contains Ollama.
+fn is_of_others(setting: &Setting) -> bool {
+    let is_image = |word: &str| word.contains('/') && !word.starts_with(['/', '.', '-']);
+    let program = setting.program.as_deref().unwrap_or_default();
+    let mut images = program.split(' ').filter(|word| is_image(word)).map(images::parts);
+    matches!(setting.scope, Scope::Run | Scope::Image)
+        && images.any(|image| image.path.contains("ollama") && image.path != OFFICIAL)
+}
+
+/// The image that Ollama's developers publish.
+const OFFICIAL: &str = "ollama/ollama";
 
 /// Returns the script of the project that an image starts, and that may read its variables.
 fn own_script(facts: &Facts<'_>, setting: &Setting) -> Option<String> {

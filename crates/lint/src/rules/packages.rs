@@ -365,14 +365,17 @@ fn indexes<'f>(
             || has_torch && WITH_TORCH.contains(&name)
     };
     let unbound = installs::without_bound(facts, command);
-    let unpinned = facts.packages.iter().find(|package| {
+    let is_open = |package: &&Package| {
         package.version.is_none()
             && !package.is_special
             && !package.is_limited
             && !is_helper(&package.name)
             && is_in(package)
             && !unbound.contains(&(package.line, package.name.clone()))
-    });
+    };
+    // The version of torch decides most.
+    let torch = facts.packages.iter().filter(|one| one.name == "torch").find(is_open);
+    let unpinned = torch.or_else(|| facts.packages.iter().find(is_open));
     let is_settled = words.iter().any(|word| {
         // A constraints file cannot pin pre-releases that are newer than the file.
         let is_constraint = *word == "-c" || word.starts_with("--constraint");

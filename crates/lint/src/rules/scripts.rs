@@ -24,6 +24,9 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
 }
 
+/// The subject of all findings about scripts of a build.
+const LAX: &str = "scripts of a build";
+
 /// The number of scripts of a build that are read.
 const MOST: usize = 10;
 
@@ -59,9 +62,11 @@ fn built(facts: &Facts<'_>, files: &dyn Exists, found: &mut Findings<'_>) {
         let message = unnoticed(&script).filter(|message| !message.is_empty() && is_lax(&script));
         if let Some(message) = message {
             let name = path.rsplit('/').next().unwrap_or(path);
-            let message = format!("`{name}` {message}, and the build succeeds");
+            let message =
+                format!("`{name}` {message}: a later step may fail, or the result may lack parts");
             let hit = Hit::new(IGNORED, command.words[0].line, message);
-            found.hit(hit.help(format!("write `set -e` in the second line of `{name}`")));
+            // One such finding is enough for a file.
+            found.hit(hit.help("write `set -e` in the second line of the script").about(LAX));
         }
     }
 }

@@ -33,11 +33,18 @@ fn masked(facts: &Facts<'_>, found: &mut Findings<'_>) {
             );
             let hit = Hit::new("visible-devices-form", *line, message).at_most(Severity::Warning);
             found.hit(hit.help("set only `ROCR_VISIBLE_DEVICES`"));
-        } else if value.trim() == outer {
+        } else if value.trim() == outer && !is_all(outer, facts.line(*line)) {
             let message = format!("`{name}={value}` selects from `ROCR_VISIBLE_DEVICES={outer}`");
             found.add("visible-devices-twice", *line, message);
         }
     }
+}
+
+/// Returns whether a list of GPUs is fixed and selects the first ones in their order, so that the
+/// second selection keeps all that the first leaves.
+fn is_all(list: &str, line: &str) -> bool {
+    let is_own = |(at, one): (usize, &str)| one.trim().parse() == Ok(at);
+    list.split(',').enumerate().all(is_own) && !line.contains('$')
 }
 
 /// The number of comment lines above a line that are read.

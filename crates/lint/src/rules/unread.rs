@@ -82,6 +82,20 @@ fn used(code: &str) -> BTreeSet<&str> {
 const OLD_NAMES: [&str; 4] =
     ["text-embeddings-", "text-generation-inference", "text-generation-launcher", "tei-"];
 
+/// Returns whether the old name of the cache of Hugging Face has the value that is the default.
+pub(super) fn is_default_cache(facts: &Facts<'_>, setting: &Setting) -> bool {
+    let Some(home) = setting.value.trim().trim_end_matches('/').strip_suffix("/hub") else {
+        return false;
+    };
+    let is_home = |one: &&Setting| one.name == "HF_HOME" && one.stage == setting.stage;
+    let mut homes = facts.settings.iter().filter(is_home).map(|one| one.value.trim()).peekable();
+    setting.name == "HUGGINGFACE_HUB_CACHE"
+        && match homes.peek() {
+            None => home.ends_with("/.cache/huggingface"),
+            Some(_) => homes.any(|one| one.trim_end_matches('/') == home),
+        }
+}
+
 /// Returns whether the file is about a server that reads the old name of a variable.
 pub(super) fn reads_old_names(facts: &Facts<'_>, setting: &Setting) -> bool {
     let is_hub = ["HUGGINGFACE_HUB_", "HUGGING_FACE_HUB_"]

@@ -207,7 +207,9 @@ pub(super) fn is_own(facts: &Facts<'_>, own: &Setting, rule: &str, context: Cont
         }
         // `${NAME:-value}` is a default, which users can change.
         "password-in-file" => facts.line(*line).contains("${"),
-        "variable-renamed" => unread::reads_old_names(facts, own),
+        "variable-renamed" => {
+            unread::reads_old_names(facts, own) || unread::is_default_cache(facts, own)
+        }
         "variable-unknown" => is_on_another() || is_in_compose(),
         "variable-without-effect" => is_in_compose(),
         "variable-build-only" => is_for_session(facts, own) || is_on_another() || is_in_compose(),

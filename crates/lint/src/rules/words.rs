@@ -14,7 +14,7 @@ use super::{access, for_gpu, unread};
 use crate::data::{Files, Part, WordRow, data};
 use crate::shell::{ShellCommand, Word};
 use crate::target::Match;
-use crate::{Context, Facts, Findings, Hit, Kind};
+use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 /// Rows about words. Most lines have none of the texts that the patterns require, so one search for
 /// all texts finds the few rows whose patterns must be matched.
@@ -336,10 +336,28 @@ fn moved_index(
     found: &mut Findings<'_>,
 ) {
     for (at, _) in text.match_indices("https://") {
-        if let Some(hit) = stale_index(&text[at..], line, facts.target.only(context), context) {
+        let hit = stale_index(&text[at..], line, facts.target.only(context), context);
+        let Some(hit) = hit else { continue };
+        if is_for_pins(facts, line) {
+            let newer = hit.help.clone().unwrap_or_default();
+            let advice = format!("keep it for these versions; for newer ones, {newer}");
+            found.hit(hit.at_most(Severity::Information).help(advice));
+        } else {
             found.hit(hit);
         }
     }
+}
+
+/// Returns whether the command on a line installs builds for one release of ROCm. They stay on the
+/// index that got them.
+fn is_for_pins(facts: &Facts<'_>, line: usize) -> bool {
+    let end = facts.commands.partition_point(|one| one.words[0].line <= line);
+    let own = end.checked_sub(1).and_then(|at| facts.commands.get(at));
+    own.is_some_and(|command| {
+        let is_in = command.words.iter().any(|word| word.line == line);
+        is_in
+            && command.words.iter().any(|one| one.text.contains("==") && one.text.contains("+rocm"))
+    })
 }
 
 /// Returns the violation if a URL belongs to an index that moved or no longer gets new packages.

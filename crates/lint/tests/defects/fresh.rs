@@ -129,7 +129,7 @@ fn names_of_other_tools_are_no_variables() {
 
 #[test]
 fn a_table_of_containers_is_read() {
-    let table = "declare -A T\nT[\"a\"]=\"docker.io/a/b:rocm --device /dev/kfd --group-add video --group-add sudo --security-opt seccomp=unconfined\"\n";
+    let table = "declare -A T\nT[\"a\"]=\"docker.io/a/b:rocm --device /dev/kfd --group-add video --group-add sudo --cap-add SYS_ADMIN --security-opt seccomp=unconfined\"\n";
     let used = format!("{table}toolbox create a --image \"${{T[a]%% *}}\" -- ${{T[a]#* }}\n");
     let cases: &[(&str, &str, &[&str])] =
         &[("a.sh", &used, &["2 information"]), ("a.sh", table, &[])];
@@ -318,7 +318,8 @@ fn an_old_pytorch_reads_only_the_old_name() {
 fn what_changes_nothing_in_a_container_is_not_reported() {
     let run = "docker run --device /dev/kfd --device /dev/dri";
     for (options, expected) in [
-        ("--security-opt seccomp=unconfined localhost/a", &["1 information"][..]),
+        ("--security-opt apparmor=unconfined localhost/a", &["1 information"][..]),
+        ("--security-opt seccomp=unconfined localhost/a", &[]),
         ("--privileged --security-opt seccomp=unconfined localhost/a", &[]),
         ("--privileged --cap-add SYS_PTRACE localhost/a", &[]),
         ("--privileged --pid host localhost/a", &["1 information"]),

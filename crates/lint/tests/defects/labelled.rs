@@ -120,8 +120,8 @@ fn an_extra_is_kept_by_an_old_release() {
         ("'transformers<5'", &[]),
         ("'huggingface-hub<1'", &[]),
         ("huggingface-hub==0.36.0", &[]),
-        ("transformers==5.0.0", &["3 warning"]),
-        ("'transformers>=4.50'", &["3 warning"]),
+        ("transformers==5.0.0", &["3 information"]),
+        ("'transformers>=4.50'", &["3 information"]),
     ] {
         expect("extra-removed", NONE, &[("Dockerfile", &stage(install), expected)]);
     }
@@ -292,7 +292,7 @@ fn options_of_containers_are_compared_in_every_file() {
     let debugger = "cap_add: [SYS_PTRACE]";
     let quadlet =
         "[Container]\nImage=localhost/a\nAddDevice=-/dev/kfd\nPodmanArgs=--cap-add SYS_PTRACE\n";
-    let toolbox = "distrobox create --image docker.io/a/b@sha256:1 \\\n  --additional-flags '--device /dev/kfd --security-opt seccomp=unconfined'\n";
+    let toolbox = "distrobox create --image docker.io/a/b@sha256:1 \\\n  --additional-flags '--device /dev/kfd --security-opt seccomp=unconfined --cap-add SYS_ADMIN'\n";
     let cases: &[(&str, &str, &[&str])] = &[
         ("compose.yml", &service(&[kfd, seccomp, debugger]), &["5 information", "6 information"]),
         ("compose.yml", &service(&[kfd, debugger]), &["5 information"]),

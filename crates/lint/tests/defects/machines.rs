@@ -272,7 +272,7 @@ fn a_repeated_value_is_reported_once() {
     let own =
         "# gfx1030\nexport HSA_OVERRIDE_GFX_VERSION=10.3.0\nHSA_OVERRIDE_GFX_VERSION=10.3.0 ./a\n";
     expect("hsa-override-identity", NONE, &[("a.sh", own, &["2 information", "3 information"])]);
-    let held = "#!/bin/bash\nO=\"--device /dev/kfd --device /dev/dri --security-opt seccomp=unconfined\"\ndocker run $O docker.io/a/b@sha256:1\n";
+    let held = "#!/bin/bash\nO=\"--device /dev/kfd --device /dev/dri --security-opt apparmor=unconfined\"\ndocker run $O docker.io/a/b@sha256:1\n";
     expect("container-unconfined", NONE, &[("a.sh", held, &["2 information"])]);
 }
 

@@ -34,6 +34,7 @@ mod readers;
 mod registry;
 mod relations;
 mod remarked;
+mod remarks;
 mod reviewed;
 mod rows;
 mod scripts;
@@ -158,7 +159,7 @@ fn d10_an_extra_is_missing_only_in_releases_without_it() {
         "extra-removed",
         PROJECT,
         &[
-            ("requirements.txt", "huggingface_hub[cli]\n", &["1 warning"]),
+            ("requirements.txt", "huggingface_hub[cli]\n", &["1 information"]),
             ("requirements.txt", "huggingface_hub[cli]==0.34.4\n", &[]),
             ("requirements.txt", "huggingface_hub[hf_xet]\n", &[]),
         ],

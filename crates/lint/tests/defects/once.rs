@@ -165,7 +165,7 @@ fn a_letter_after_the_number_is_part_of_the_name_of_a_gpu() {
 fn a_machine_with_several_gpus_may_bind_memory_to_nodes() {
     let run = |rest: &str| {
         format!(
-            "docker run --device=/dev/kfd --device=/dev/dri --security-opt seccomp=unconfined {rest}\n"
+            "docker run --device=/dev/kfd --device=/dev/dri --cap-add=SYS_ADMIN --security-opt seccomp=unconfined {rest}\n"
         )
     };
     let one = run("docker.io/a/b@sha256:1 ./a");

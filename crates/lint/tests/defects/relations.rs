@@ -327,7 +327,7 @@ fn variants_with_one_port_need_profiles() {
             "services:\n  app-cpu:\n    image: localhost/a\n    ports: [\"80:80\"]\n{more}  app-rocm:\n    image: localhost/b\n    ports: [\"80:80\"]\n"
         )
     };
-    expect("port-twice", NONE, &[("compose.yml", &text(""), &["7 information"])]);
+    expect("port-twice", NONE, &[("compose.yml", &text(""), &["7 warning"])]);
     let profiles = text("    profiles: [cpu]\n");
     expect("port-twice", NONE, &[("compose.yml", &profiles, &[])]);
 }

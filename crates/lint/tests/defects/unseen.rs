@@ -420,7 +420,9 @@ fn quotes_in_a_quadlet_are_no_part_of_the_value() {
     let cases: &[(&str, &str, &[&str])] =
         &[("a.container", &rocm, &[]), ("a.container", &plain, &["3 error"])];
     expect("ollama-without-rocm", NONE, cases);
-    let seccomp = format!("{start}Image=localhost/a\nSeccompProfile=\"unconfined\"\n");
+    let seccomp = format!(
+        "{start}Image=localhost/a\nSeccompProfile=\"unconfined\"\nAddCapability=SYS_ADMIN\n"
+    );
     expect("container-unconfined", NONE, &[("a.container", &seccomp, &["4 information"])]);
 }
 

@@ -115,7 +115,7 @@ fn a_comment_that_asks_for_the_own_number_is_enough() {
 
 #[test]
 fn an_example_in_a_comment_may_have_any_options() {
-    let run = "docker run -d --device=/dev/kfd --read-only --ipc=host --network=host --security-opt seccomp=unconfined a/b:1";
+    let run = "docker run -d --device=/dev/kfd --read-only --ipc=host --network=host --security-opt apparmor=unconfined a/b:1";
     let comment = format!("FROM docker.io/a/b@sha256:1\n# {run}\n");
     for (rule, expected) in [
         ("container-unconfined", &["1 information"][..]),

@@ -39,7 +39,6 @@ pub(super) const WRONG: &[Wrong] = &[
         5,
         "services:\n  a:\n    image: localhost/a\n    environment:\n      - OLLAMA_ORIGINS=*\n",
     ),
-    ("compose-version", "compose.yml", 1, "version: '3.8'\nservices:\n  a:\n    build: .\n"),
     (
         "compose-reference",
         "compose.yml",

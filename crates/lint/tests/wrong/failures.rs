@@ -62,7 +62,7 @@ pub(crate) const WRONG: &[Wrong] = &[
         "build-waits",
         "install.sh",
         1,
-        "wget -qO - https://h.example/a.key | sudo gpg --dearmor -o /etc/apt/keyrings/a.gpg\n",
+        "wget -qO - https://h.example/a.key | gpg --dearmor -o /etc/apt/keyrings/a.gpg\n",
     ),
     ("build-waits", "Dockerfile", 2, "FROM docker.io/a/b@sha256:1\nRUN conda remove numpy\n"),
     (

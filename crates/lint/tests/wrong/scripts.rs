@@ -30,7 +30,7 @@ pub(super) const WRONG: &[Wrong] = &[
         "container-unconfined",
         "run.sh",
         2,
-        "podman run --device /dev/kfd --device /dev/dri \\\n  --security-opt seccomp=unconfined localhost/a\n",
+        "podman run --device /dev/kfd --device /dev/dri \\\n  --security-opt apparmor=unconfined localhost/a\n",
     ),
     ("ollama-leak", "run.sh", 1, "docker run docker.io/ollama/ollama:0.5.12-rocm\n"),
     ("remote-code", "run.sh", 2, "vllm serve a \\\n  --trust-remote-code\n"),
@@ -331,7 +331,7 @@ pub(super) const WRONG: &[Wrong] = &[
         "container-unconfined",
         "run.sh",
         1,
-        "docker run --device=/dev/dxg --security-opt seccomp=unconfined localhost/a\n",
+        "docker run --device=/dev/dxg --security-opt apparmor=unconfined localhost/a\n",
     ),
     (
         "build-option-gone",
