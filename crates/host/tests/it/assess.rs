@@ -43,7 +43,7 @@ fn each_kind_of_failure_is_recognised_in_its_log() {
     assert_eq!(covered, kinds.collect(), "each kind has a log");
 }
 
-/// The component is the one in the innermost frame, or named nearest to the line that decides.
+/// The component is the one that the line that decides names, or the innermost frame.
 #[test]
 fn the_component_that_failed_is_named() {
     let failures = without_rows();
@@ -53,7 +53,7 @@ fn the_component_that_failed_is_named() {
              [aiter] import [module_rmsnorm]\n",
             "crash",
             "composable-kernel",
-            "VLLM_ROCM_USE_AITER=0",
+            "the path without CK",
         ),
         (
             "Traceback (most recent call last):\n\
