@@ -379,6 +379,13 @@ pub const FAILURE_KIND: Form = Form::of(
             "with = ['generated when compiling for']",
         ),
         Key::optional(
+            "unless",
+            Kind::Texts,
+            "Patterns, one of which the line or a frame of its trace contains if the failure is of another kind.",
+            "none",
+            "unless = ['ops_gpu']",
+        ),
+        Key::optional(
             "strength",
             Kind::OneOf(&["reason", "cause", "error", "general", "end"]),
             "How much it tells: exactly what is wrong (`reason`), what failed (`cause`), where (`error`), that something failed (`general`), or only how a program ended (`end`).",
@@ -417,7 +424,7 @@ pub const FAILURE_KIND: Form = Form::of(
 
 /// A component.
 pub const COMPONENT: Form = Form::of(
-    "Software or hardware that can fail. The assessment names the component of the line that decides or, if it names none, of the frame of the trace or the line nearest to it.",
+    "Software or hardware that can fail. The assessment names the component that the line that decides names or, if it names none, a line of the same message or the innermost frame of the trace.",
     &[&[
         Key::required(
             "signs",

@@ -2,9 +2,10 @@
 //!
 //! A row of `[kind.*]` is a kind of failure, such as a missing library; a row of `[component.*]` is
 //! software or hardware that can fail. The line that decides is the first one of the most telling
-//! kind; after it, no line shows that the program works. The component is the one that this line
-//! names, or the stack frame or line nearest to it. The answer joins both rows. It is an assessment:
-//! it says what the lines say, and no cause that they do not name.
+//! kind; after it, no line shows that the program works. The component is the one that this line,
+//! the lines that continue it, or a frame of its trace names. Other lines near it name nothing, and
+//! an option is no name. The answer joins both rows. It is an assessment: it says what the lines say,
+//! and no cause that they do not name. If there is nothing to advise, the line is only quoted.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +14,11 @@ use regex::bytes::Captures;
 use super::texts::Texts;
 use super::{Expression, LogLine};
 
-/// How far from the line that decides a component's name may be, in lines.
-const NEAR: usize = 15;
+/// The number of lines that may be between the line that decides and the one that tells more, if
+/// both are one message.
+const MESSAGE: usize = 10;
+/// The number of lines that may be between two frames of a trace.
+const BETWEEN_FRAMES: usize = 4;
 /// The number of frames of a trace that are read.
 const FRAMES: usize = 120;
 /// The number of lines over which one failure is spread.
@@ -67,11 +71,13 @@ impl Advice {
 }
 
 /// A kind of failure.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct FailureKind {
     pub(super) name: String,
     pub(super) signs: Vec<usize>,
     pub(super) with: Vec<usize>,
+    /// What the line or a frame of its trace contains if the failure is of another kind.
+    pub(super) unless: Option<Expression>,
     pub(super) strength: Strength,
     pub(super) what: String,
     pub(super) fix: Vec<String>,
@@ -124,7 +130,7 @@ pub(super) struct Assessor {
 pub(super) trait Known {
     /// Returns whether the log shows a known failure, without a certain cause.
     fn has_failure(&self) -> bool;
-    /// Returns whether a line only mentions a failure, or states a harmless one.
+    /// Returns whether a line only mentions a failure, or belongs to a known one.
     fn is_excluded(&self, line: &[u8]) -> bool;
     /// Returns whether a line states a failure that only follows from another one.
     fn is_follow_up(&self, line: &[u8]) -> bool;
@@ -207,23 +213,48 @@ impl<'t> Log<'t> {
     }
 }
 
+/// What a log without a certain known failure shows.
+#[derive(Debug)]
+pub(super) enum Told<'a> {
+    Nothing,
+    /// The line that states the failure. Nothing is known to advise.
+    Line(LogLine),
+    Assessed(Box<Assessment<'a>>),
+}
+
 impl Assessor {
     /// Returns what the log shows. If it shows a known failure, an assessment must say more than that
     /// something failed.
-    pub(super) fn assess(&self, text: &[u8], known: &impl Known) -> Option<Assessment<'_>> {
+    pub(super) fn assess(&self, text: &[u8], known: &impl Known) -> Told<'_> {
         let log = Log::new(text);
         let matches = self.matches(&log);
-        let found = self.deciding(&log, &matches, known)?;
+        let Some(found) = self.deciding(&log, &matches, known) else { return Told::Nothing };
+        let assessed = self.assessed(&log, &matches, found, known);
+        let assessed = assessed.map(|one| Told::Assessed(Box::new(one)));
+        assessed.unwrap_or_else(|| {
+            let text = shown_part(log.line(found.line), found.start);
+            Told::Line(LogLine { number: found.line as u64 + 1, text })
+        })
+    }
+
+    /// Returns what a match shows, if there is something to advise.
+    fn assessed(
+        &self,
+        log: &Log<'_>,
+        matches: &Matches,
+        found: Found,
+        known: &impl Known,
+    ) -> Option<Assessment<'_>> {
         let kind = &self.kinds[found.kind];
-        let more = first_with(&matches, found);
-        let lines_of_interest = candidates(&log, found.line, more, !kind.advice.is_empty());
-        let near = self.nearest(&matches, found.line, &lines_of_interest);
+        let more = first_with(matches, found);
+        let lines_of_interest = candidates(log, found.line, more);
+        let near = self.nearest(matches, found.line, &lines_of_interest);
         let adds = kind.strength == Strength::Reason
             || kind.strength == Strength::Cause && !near.is_empty();
         if known.has_failure() && !adds {
             return None;
         }
-        let program = self.program(&matches);
+        let program = self.program(matches, &lines_of_interest);
         let component = near.first().map(|(_, index)| *index).or(program);
         let captures = self.expressions[found.expression].captures(log.line(found.line));
         let filled = |one: &String| filled(one, captures.as_ref());
@@ -242,30 +273,29 @@ impl Assessor {
         let mut own: Vec<String> = kind.fix.iter().filter_map(filled).collect();
         let mut fix: Vec<String> = rest.into_iter().flat_map(&advice).collect();
         let component = component.map(|index| &self.components[index]);
-        let gpus = gpus(&log);
+        let gpus = gpus(log);
         // A general kind of failure has only general advice.
         let is_other_gpu = component.is_some_and(|one| !one.is_for(&gpus));
         if kind.strength >= Strength::Cause && !is_other_gpu {
             std::mem::swap(&mut own, &mut fix);
         }
         fix.extend(own);
-        let is_certain = near.first().is_some_and(|(line, _)| {
-            *line == found.line || Some(*line) == more || is_frame(log.line(*line))
-        });
-        let place = component.map(|one| one.place(&gpus, is_certain));
-        let place = place.or_else(|| package(&log, found.line));
+        let fix: Vec<String> = fix.iter().filter_map(|one| known.fitting(one)).collect();
+        let learn = learn.into_iter().flat_map(&advice);
+        let learn: Vec<String> = learn.filter_map(|one| known.fitting(&one)).collect();
+        if fix.is_empty() && learn.is_empty() {
+            return None;
+        }
+        let place = component.map(|one| one.place(&gpus));
+        let place = place.or_else(|| package(log, found.line));
         Some(Assessment {
             kind: &kind.name,
             component: component.map(|one| one.name.as_str()),
             what: filled(&kind.what).unwrap_or_else(|| kind.what.clone()),
             place,
-            lines: lines(&log, found, near.first().map(|(line, _)| *line), more),
-            fix: fix.iter().filter_map(|one| known.fitting(one)).collect(),
-            more: learn
-                .into_iter()
-                .flat_map(&advice)
-                .filter_map(|one| known.fitting(&one))
-                .collect(),
+            lines: lines(log, found, near.first().map(|(line, _)| *line), more),
+            fix,
+            more: learn,
             report: component.and_then(|one| one.report.as_deref()),
             evidence: component.map(|one| one.evidence.as_str()),
         })
@@ -292,6 +322,7 @@ impl Assessor {
                         }
                         Meaning::With(kind) => found.with.push((line, kind)),
                         Meaning::GoesOn => found.goes_on = found.goes_on.max(Some(line)),
+                        Meaning::Component(_) if is_option(log.line(line), place.start()) => {}
                         Meaning::Component(component) => {
                             let all = found.components.entry(line).or_default();
                             all.push((place.start(), component));
@@ -310,7 +341,10 @@ impl Assessor {
             let may_be = self.kinds[one.kind].about.is_none_or(|one| known.may_be_about(one));
             let line = log.line(one.line);
             let is_last = matches.goes_on.is_none_or(|works| one.line > works);
-            may_be && is_last && !is_mild(line) && !known.is_excluded(line)
+            let is_other = self.kinds[one.kind].unless.as_ref().is_some_and(|other| {
+                candidates(log, one.line, None).iter().any(|at| other.is_match(log.line(*at)))
+            });
+            may_be && is_last && !is_mild(line) && !known.is_excluded(line) && !is_other
         };
         let order = |one: &&Found| {
             let strength = self.kinds[one.kind].strength;
@@ -343,10 +377,11 @@ impl Assessor {
         if near.is_empty() { caller.into_iter().collect() } else { near }
     }
 
-    /// Returns the program that the log names most often.
-    fn program(&self, matches: &Matches) -> Option<usize> {
+    /// Returns the program that these lines name most often.
+    fn program(&self, matches: &Matches, lines: &[usize]) -> Option<usize> {
         let mut counts = BTreeMap::<_, usize>::new();
-        for (_, component) in matches.components.values().flatten() {
+        for (_, component) in lines.iter().filter_map(|line| matches.components.get(line)).flatten()
+        {
             if self.components[*component].is_program {
                 *counts.entry(*component).or_default() += 1;
             }
@@ -362,11 +397,9 @@ impl Component {
         self.gpus.is_empty() || gpus.is_empty() || gpus.iter().any(fits)
     }
 
-    /// Returns what it is, and whether the log names a GPU that it is not for. `is_certain` is
-    /// whether the line that decides, or a frame of its trace, names it.
-    fn place(&self, gpus: &[String], is_certain: bool) -> String {
-        let near = if is_certain { "" } else { "perhaps " };
-        let mut place = format!("{near}{}: {}", self.title, self.what);
+    /// Returns what it is, and whether the log names a GPU that it is not for.
+    fn place(&self, gpus: &[String]) -> String {
+        let mut place = format!("{}: {}", self.title, self.what);
         if !self.is_for(gpus) {
             let names = gpus.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
             place =
@@ -398,24 +431,52 @@ pub(super) fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// Returns the lines that may name the component that failed, the most telling first: the line
-/// itself, the frames of its trace from the innermost one, then the lines around it.
-fn candidates(log: &Log<'_>, at: usize, more: Option<usize>, around: bool) -> Vec<usize> {
+/// itself, those that continue it, then the frames of its trace from the innermost one.
+fn candidates(log: &Log<'_>, at: usize, more: Option<usize>) -> Vec<usize> {
+    let more = more.filter(|line| line.abs_diff(at) <= MESSAGE);
     let mut lines: Vec<usize> = std::iter::once(at).chain(more).collect();
     let after = at + 1..log.starts.len().min(at + 1 + FRAMES);
+    let indentation = |line: &[u8]| line.len() - line.trim_ascii_start().len();
+    let own = indentation(log.line(at));
+    let continues = |line: &usize| {
+        !log.line(*line).is_empty() && indentation(log.line(*line)) > own
+            || *line == at + 1 && log.line(at).ends_with(b":")
+    };
+    lines.extend(after.clone().take(MESSAGE).take_while(continues));
     let has_trace = after.clone().take(3).any(|line| is_frame(log.line(line)));
-    let is_end = |line: &usize| log.line(*line).starts_with(b"Traceback");
-    let before: Vec<usize> = (at.saturating_sub(FRAMES)..at).rev().collect();
-    let frames = before.iter().take_while(|line| !is_end(line)).copied();
-    let frames: Vec<usize> = frames.filter(|line| is_frame(log.line(*line))).collect();
     if has_trace {
-        lines.extend(after.clone().filter(|line| is_frame(log.line(*line))));
+        frames(log, after, &mut lines);
     }
-    lines.extend(frames);
-    for distance in (1..=NEAR).filter(|_| around) {
-        lines.extend(at.checked_sub(distance));
-        lines.extend((at + distance < log.starts.len()).then_some(at + distance));
-    }
+    frames(log, (at.saturating_sub(FRAMES)..at).rev(), &mut lines);
     lines
+}
+
+/// Adds the frames of one trace to `found`.
+fn frames(log: &Log<'_>, lines: impl Iterator<Item = usize>, found: &mut Vec<usize>) {
+    // The first frame is closer to the message.
+    let mut others = BETWEEN_FRAMES / 2;
+    for line in lines {
+        let text = log.line(line);
+        let is_start = memchr::memmem::find(text, b"Traceback (").is_some();
+        if is_start || others > BETWEEN_FRAMES {
+            return;
+        }
+        others += 1;
+        if is_frame(text) {
+            found.push(line);
+            others = 0;
+        }
+    }
+}
+
+/// Returns whether the text at `at` belongs to an option that somebody gave, or is its value.
+fn is_option(line: &[u8], at: usize) -> bool {
+    let before = &line[..at];
+    let start = before.iter().rposition(u8::is_ascii_whitespace).map_or(0, |space| space + 1);
+    let last = before[..start].trim_ascii_end().rsplit(u8::is_ascii_whitespace).next();
+    let is_long = |word: &[u8]| word.starts_with(b"--") && word.len() > 2;
+    let is_value = last.is_some_and(|word| is_long(word) && !word.contains(&b'='));
+    is_value || start < at && is_long(&line[start..])
 }
 
 /// Returns whether a line is a frame of a trace.
@@ -438,7 +499,7 @@ fn is_frame(line: &[u8]) -> bool {
 
 /// Returns the Python package in the innermost frame above a line.
 fn package(log: &Log<'_>, at: usize) -> Option<String> {
-    let frame = candidates(log, at, None, false).into_iter().map(|line| log.line(line));
+    let frame = candidates(log, at, None).into_iter().map(|line| log.line(line));
     let mut names = frame.filter(|line| is_frame(line)).filter_map(|line| {
         let (_, rest) = std::str::from_utf8(line).ok()?.split_once("-packages")?;
         let mut parts = rest.get(1..)?.split(['/', '\\']);

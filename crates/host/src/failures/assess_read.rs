@@ -79,6 +79,7 @@ fn read_kind(
     let name = name(report, entry, "kind of failure");
     let signs = table.texts(report, "signs", "cannot open (?P<name>[a-z]+)", pattern);
     let with = table.texts(report, "with", "generated when compiling for", pattern);
+    let unless = table.texts(report, "unless", "ops_gpu", mention);
     let strength = table.optional(report, "strength", strength);
     let what = table.required(report, "what", "what = \"a library is missing\"", text);
     let fix = table.texts(report, "fix", "install it", text);
@@ -102,8 +103,18 @@ fn read_kind(
     let (signs, with) = (patterns.add(signs), patterns.add(with?));
     let strength = strength?.unwrap_or(Strength::Cause);
     let (fix, advice, about) = (fix?, advice?, about?);
-    let kind =
-        FailureKind { name: entry.key.to_owned(), signs, with, strength, what, fix, advice, about };
+    let unless = one_of(&unless?);
+    let kind = FailureKind {
+        name: entry.key.to_owned(),
+        signs,
+        with,
+        unless,
+        strength,
+        what,
+        fix,
+        advice,
+        about,
+    };
     Ok((name?, kind))
 }
 

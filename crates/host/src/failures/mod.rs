@@ -245,6 +245,13 @@ impl Diagnoses<'_> {
         self.found.iter().any(|one| !one.failure.is_harmless)
     }
 
+    /// Quotes a line that states an error, if the log shows nothing else.
+    fn quote(&mut self, line: LogLine) {
+        if self.errors.count == 0 && self.found.is_empty() {
+            self.errors = StatedErrors { count: 1, lines: vec![line] };
+        }
+    }
+
     /// Returns whether the log shows, or may show, a failure with a certain cause.
     fn is_certain(&self) -> bool {
         let is_certain = |one: &Diagnosis<'_>| !one.failure.is_harmless && !one.failure.is_unclear;

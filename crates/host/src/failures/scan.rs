@@ -8,11 +8,11 @@ use std::io::{self, Read};
 use std::ops::Range;
 
 use super::advice::fitting;
-use super::assess::Known;
+use super::assess::{Known, Told};
 use super::judge::{Judge, Quote, Seen, Verdict};
 use super::texts::TextHit;
 use super::wrapped::Kept;
-use super::{Diagnoses, Diagnosis, Failures};
+use super::{Diagnoses, Diagnosis, Failures, LogLine};
 
 /// The number of bytes of a log that are in memory at a time.
 const WINDOW: usize = 1 << 20;
@@ -25,7 +25,9 @@ const SHOWN: usize = 240;
 const QUOTED: usize = 600;
 /// The number of lines after an error that may continue it. While a line is searched, this number of
 /// whole lines after it is in memory, except at the end of the log and if lines are very long.
-const AHEAD: usize = 2;
+const AHEAD: usize = 12;
+/// The number of lines that continue an error, unless it ends with a colon.
+const CONTINUED: usize = 2;
 
 impl Failures {
     /// Reads a log to its end with constant memory, and returns the failures in it.
@@ -47,9 +49,17 @@ impl Failures {
         if !told.is_certain() {
             let (text, before) = joined.as_ref().map_or_else(|| kept.end(), |one| (&one.text, 0));
             let known = KnownOf { failures: self, found: &told.found, subjects: &subjects };
-            told.assessment = self.assessor.assess(text, &known);
-            let lines = told.assessment.iter_mut().flat_map(|one| &mut one.lines);
-            lines.for_each(|line| line.number += before);
+            match self.assessor.assess(text, &known) {
+                Told::Nothing => {}
+                Told::Line(mut line) => {
+                    line.number += before;
+                    told.quote(line);
+                }
+                Told::Assessed(mut assessed) => {
+                    assessed.lines.iter_mut().for_each(|line| line.number += before);
+                    told.assessment = Some(*assessed);
+                }
+            }
         }
         if let Some(joined) = joined {
             joined.renumber(&mut told);
@@ -120,12 +130,29 @@ impl Known for KnownOf<'_> {
     }
 
     fn is_excluded(&self, line: &[u8]) -> bool {
-        let Failures { mentions, patterns, .. } = self.failures;
-        let harmless = self.found.iter().filter(|one| one.failure.is_harmless);
-        let mut harmless = harmless.flat_map(|one| &one.failure.proof.lines);
-        let is_match =
-            |one: &usize| patterns[*one].expression.as_ref().is_some_and(|one| one.is_match(line));
-        mentions.as_ref().is_some_and(|one| one.is_match(line)) || harmless.any(is_match)
+        let Failures { mentions, patterns, texts, patterns_of, .. } = self.failures;
+        if mentions.as_ref().is_some_and(|one| one.is_match(line)) {
+            return true;
+        }
+        let is_quote = |one: &LogLine| {
+            let part = one.text.trim_matches('…').as_bytes();
+            !part.is_empty() && memchr::memmem::find(line, part).is_some()
+        };
+        if self.found.iter().flat_map(|one| &one.lines).any(is_quote) {
+            return true;
+        }
+        let belongs = |pattern: &usize| {
+            self.found.iter().any(|one| one.failure.proof.lines.contains(pattern))
+        };
+        let is_match = |pattern: &usize| {
+            patterns[*pattern].expression.as_ref().is_none_or(|one| one.is_match(line))
+        };
+        let mut is_known = false;
+        texts.find(line, &(0..line.len()), |hit| {
+            let mut all = patterns_of[hit.text].iter();
+            is_known |= all.any(|pattern| belongs(pattern) && is_match(pattern));
+        });
+        is_known
     }
 
     fn is_follow_up(&self, line: &[u8]) -> bool {
@@ -323,7 +350,11 @@ fn quoted(text: &[u8], line: &Range<usize>, at: usize) -> String {
     let rest = &text[line.end..];
     // A line that is cut, or ends with a carriage return alone, has no next one.
     let rest = rest.strip_prefix(b"\r").unwrap_or(rest).strip_prefix(b"\n").unwrap_or_default();
-    for next in rest.split(|byte| *byte == b'\n').take(AHEAD) {
+    let is_open = shown.ends_with(':');
+    for next in rest.split(|byte| *byte == b'\n').take(if is_open { AHEAD } else { CONTINUED }) {
+        if is_open && next.trim_ascii().is_empty() {
+            continue;
+        }
         let is_more = shown.ends_with(':') || indentation(next) > own && !is_of_compiler;
         // Compilers quote source code in this form.
         let is_code = next.iter().take(12).any(|byte| *byte == b'|');

@@ -43,7 +43,7 @@ fn each_kind_of_failure_is_recognised_in_its_log() {
     assert_eq!(covered, kinds.collect(), "each kind has a log");
 }
 
-/// The component is the one in the innermost frame, or named nearest to the line that decides.
+/// The component is the one that the line that decides names, or the innermost frame.
 #[test]
 fn the_component_that_failed_is_named() {
     let failures = without_rows();
@@ -53,7 +53,7 @@ fn the_component_that_failed_is_named() {
              [aiter] import [module_rmsnorm]\n",
             "crash",
             "composable-kernel",
-            "VLLM_ROCM_USE_AITER=0",
+            "the path without CK",
         ),
         (
             "Traceback (most recent call last):\n\
@@ -130,8 +130,102 @@ fn a_known_failure_is_not_assessed() {
     let told = failures.diagnose(&b"OSError: [Errno 28] No space left on device: '/a'\n"[..]);
     let told = told.unwrap();
     assert!(told.has_failure() && told.assessment.is_none());
-    let told = failures.diagnose(&b"example: [!!] the rocminfo here is broken\n"[..]).unwrap();
+    let told = failures.diagnose(&b"example: [!!] the hipfft of rocfft is broken\n"[..]).unwrap();
     assert!(!told.has_failure() && told.assessment.is_some(), "{told:?}");
+    // A line that a known failure explains is not assessed, even if the cause is not certain.
+    let fault =
+        "amdgpu 0000:03:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:3 pasid:3)\n";
+    let told = failures.diagnose(fault.as_bytes()).unwrap();
+    assert!(told.has_failure() && told.assessment.is_none(), "{told:?}");
+}
+
+/// What is near the line that decides, and what somebody typed, names no component.
+#[test]
+fn lines_near_the_failure_and_options_name_no_component() {
+    let failures = without_rows();
+    for (log, other) in [
+        ("Selected GPU 0: AMD (RADV RAVEN)\nError: the picture could not be made\n", "radv"),
+        ("RADV: ok\nVK_ERROR_INITIALIZATION_FAILED in vkCreateDevice\n", "radv"),
+        ("amdgpu Error: cannot serve the model with --oci-runtime crun now\n", "oci-runtime"),
+        ("amdgpu Error: cannot serve the model with --engine=podman now\n", "podman"),
+        ("vllm 0.9\nvllm: hello\nRuntimeError: no hip\n", "vllm"),
+    ] {
+        let found = assessed(&failures, log);
+        assert_ne!(found.and_then(|one| one.component), Some(other), "{log}");
+    }
+}
+
+#[test]
+fn what_states_no_failure_is_not_assessed() {
+    let failures = without_rows();
+    for log in [
+        // A command.
+        "FAILED: a.stamp\ncd /b && /c/cmake -E env --unset=ROCM_PATH --unset=HIP_PATH -- cmake\n",
+        "[3/9] /opt/rocm/bin/hipcc -DNAME=\"ROCm not found\" -c a.hip\n",
+        "$ ls /opt/rocm || echo 'ROCm not found'\n",
+        // A message of the kernel's driver without a consequence.
+        "[    9.2] amdgpu 0000:12:00.0: [drm] *ERROR* lttpr_caps phy_repeater_cnt is 0x0\n",
+        "[    9.2] amdgpu 0000:12:00.0: [drm] *ERROR* LTTPR count is nonzero\n",
+    ] {
+        assert_eq!(assessed(&failures, log), None, "{log}");
+    }
+    let failed =
+        "[    9.2] amdgpu 0000:12:00.0: [drm] *ERROR* hw_init of IP block <psp> failed -22\n";
+    assert_eq!(assessed(&failures, failed).unwrap().kind, "driver-init-failed");
+}
+
+/// Main memory is full only if the kernel or Python says so, and not for a GPU.
+#[test]
+fn memory_of_the_gpu_is_not_main_memory() {
+    let failures = without_rows();
+    let error = "MemoryError: Cannot allocate 122341986304 bytes\n";
+    let kind = |log: &str| assessed(&failures, log).map(|one| one.kind.to_owned());
+    assert_eq!(kind(error).as_deref(), Some("host-memory-full"));
+    for frame in ["/t/runtime/ops_amd.py", "/x/cupy/cuda/memory.py", "/v/torch/a.py"] {
+        let log = format!("  File \"{frame}\", line 584, in alloc\n    raise\n{error}");
+        assert_ne!(kind(&log).as_deref(), Some("host-memory-full"), "{log}");
+    }
+    assert_ne!(kind("gfx1151 std::bad_alloc\n").as_deref(), Some("host-memory-full"));
+}
+
+/// Without a component and without a next step, the line is quoted.
+#[test]
+fn a_line_without_advice_is_only_quoted() {
+    let failures = catalogue();
+    let told = failures.diagnose(&b"a: all\nexample: [!!] the thing here is broken\n"[..]).unwrap();
+    assert_eq!(told.assessment, None);
+    assert_eq!((told.errors.count, told.errors.lines[0].number), (1, 2), "{told:?}");
+}
+
+/// Advice is for the system of the log.
+#[test]
+fn advice_fits_the_system() {
+    let failures = without_rows();
+    let windows = "C:\\Users\\a\\x.exe\nHIP error: unspecified launch failure\n";
+    let dnf = "$ dnf install -y a\nNo match for argument: a\n";
+    let apt = "E: Unable to locate package a\n";
+    for (log, with, without) in [
+        (windows, "overclocking", &["dmesg", "linux-firmware"][..]),
+        (dnf, "dnf repolist", &["apt-get"]),
+        (apt, "apt-get update", &["dnf"]),
+        ("program: Segmentation fault\n", "coredumpctl", &["innermost"]),
+    ] {
+        let found = assessed(&failures, log).unwrap_or_else(|| panic!("{log}"));
+        let told = format!("{} {}", found.fix.join("\n"), found.more.join("\n"));
+        assert!(told.contains(with), "{log}: {told}");
+        assert!(!without.iter().any(|other| told.contains(other)), "{log}: {told}");
+    }
+}
+
+/// A message of several lines is quoted to its end.
+#[test]
+fn a_long_message_is_quoted_with_its_advice() {
+    let failures = catalogue();
+    let log = "CMake Error at a.cmake:12 (thing):\n  One line.\n  Two.\n\n  Three.\n  Use an older one.\n\
+               Call Stack (most recent call first):\n  b.txt:1 (include)\n";
+    let told = failures.diagnose(log.as_bytes()).unwrap();
+    let text = &told.errors.lines[0].text;
+    assert!(text.ends_with("Use an older one."), "{text}");
 }
 
 /// Of a log of any size, only the end is kept; the lines have the numbers of the log.
