@@ -232,8 +232,8 @@ impl Assessor {
         let assessed = self.assessed(&log, &matches, found, known);
         let assessed = assessed.map(|one| Told::Assessed(Box::new(one)));
         assessed.unwrap_or_else(|| {
-            let text = shown_part(log.line(found.line), found.start);
-            Told::Line(LogLine { number: found.line as u64 + 1, text })
+            let shown = shown_part(log.line(found.line), found.start);
+            Told::Line(LogLine { number: found.line as u64 + 1, text: shown })
         })
     }
 
@@ -503,9 +503,10 @@ fn package(log: &Log<'_>, at: usize) -> Option<String> {
     let mut names = frame.filter(|line| is_frame(line)).filter_map(|line| {
         let (_, rest) = std::str::from_utf8(line).ok()?.split_once("-packages")?;
         let mut parts = rest.get(1..)?.split(['/', '\\']);
-        parts
-            .next()
-            .filter(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
+        parts.next().filter(|name| {
+            !name.is_empty()
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        })
     });
     names.next().map(|name| format!("the Python package `{name}`"))
 }

@@ -19,7 +19,8 @@ fn service(name: &str, variables: &str) -> String {
 fn said(rule: &str, file: &str, text: &str, context: Context<'_>) -> (String, String) {
     let found = findings_in(file, text, context);
     let one = found.into_iter().find(|one| one.rule.id == rule);
-    let one = one.unwrap_or_else(|| panic!("{rule} in {file}:\n{text}"));
+    assert!(one.is_some(), "{rule} in {file}:\n{text}");
+    let one = one.unwrap();
     (one.message, one.help)
 }
 
