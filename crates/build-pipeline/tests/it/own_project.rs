@@ -84,12 +84,12 @@ fn a_track_with_a_name_of_its_own_is_pinned_built_and_pushed() {
     project.run("--track my-server").expect(0);
     project.run("verify my-server").expect(0).prints("proven: ");
     // `status` shows the findings of the last `outdated`, until the pin is changed.
-    assert!(!project.run("status").expect(0).stdout.contains("(newer since"));
+    assert!(!project.run("status").expect(0).stdout.contains("newer since"));
     let outdated = project.run("outdated");
     assert!(outdated.stdout.contains("my-server-base"), "{}", outdated.stdout);
     let status = project.run("status").expect(0);
     let line = status.stdout.lines().find(|line| line.starts_with("my-server ")).unwrap();
-    assert!(line.contains("my-server-base (newer since "), "{line}");
+    assert!(line.contains("pin my-server-base: newer since "), "{line}");
     let status = project.run("status --format json").expect(0).stdout;
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
     let tracks = status["tracks"].as_array().unwrap();
