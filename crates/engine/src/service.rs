@@ -375,7 +375,9 @@ mod tests {
         let folder = folder.to_str().unwrap();
         let mut first = std::process::Command::new("unshare")
             .args(["--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"])
-            .args(["sh", "-c", "\"$@\" <&0 & exec sleep 1001", "sh", "sh", "-c", WATCHDOG, "sh"])
+            // Standard input of a command in the background is /dev/null, whatever `<&0` says.
+            .args(["sh", "-c", "exec 4<&0; \"$@\" <&4 4<&- & exec sleep 1001 4<&-"])
+            .args(["sh", "sh", "-c", WATCHDOG, "sh"])
             .args([folder, "/no.sock", "sleep", "1002"])
             .stdin(Stdio::piped())
             .spawn()
