@@ -63,12 +63,6 @@ forget_containers() {
     done
 }
 
-# Fails if podman has ended. If this watchdog was killed, perhaps nobody waits for podman, which then
-# remains as a zombie.
-is_running() {
-    kill -0 $podman && ! grep -qs '^State:.*Z' /proc/$podman/status
-}
-
 # Runs the command. When standard input closes, sends SIGTERM, and SIGKILL after 10 s.
 run() {
     exec 3<&0
@@ -81,7 +75,7 @@ run() {
         kill -TERM $podman
         until=$(($(date +%s) + 10))
         tenths=1
-        while is_running; do
+        while kill -0 $podman; do
             end_runs
             [ "$(date +%s)" -lt $until ] || kill -KILL $podman
             sleep 0.$tenths
