@@ -315,7 +315,7 @@ mod tests {
     fn mirrors_that_are_none() {
         for (text, wanted) in [
             ("docker.io", "`docker.io` is not FROM=TO"),
-            ("docker.io=https://x", "`https://x` is not of the form HOST"),
+            ("docker.io=https://x", "`https://x` is a URL; for a registry, leave out `https://`"),
             ("=x.example", "`` is not of the form HOST"),
             ("x.example=", "`` is not of the form HOST"),
             ("x.example=y z", "`y z` is not of the form HOST"),
