@@ -1,7 +1,7 @@
 //! A set of names in a byte for each: a Golomb-coded set, as in BIP 158.
 //!
 //! The hash of a name selects a bucket, and a value in it. A bucket contains the differences of its
-//! sorted values, each as a unary quotient and [`LOW`] bits. A name that is not in the set has the
+//! sorted values, each as a unary quotient and `LOW` bits. A name that is not in the set has the
 //! value of another one in less than one case of a hundred; a name in the set is always found.
 
 use std::fmt;
