@@ -70,7 +70,7 @@ pub struct Engine {
 /// Which of the programs that engines start are installed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Programs {
-    /// Those of [`HELPERS`] that are installed.
+    /// Those of `HELPERS` that are installed.
     pub installed: BTreeSet<String>,
     /// The program for firewall rules that podman's configuration selects, if it selects one.
     pub firewall: Option<String>,
