@@ -477,6 +477,7 @@ pub const COMPONENT: Form = Form::of(
             "report = \"https://github.com/ROCm/aiter/issues\"",
         ),
         Key::required("evidence", Kind::Text, "The source.", "evidence = \"ROCm/aiter\""),
+        CHECKED,
         Key::optional(
             "caller",
             Kind::Flag,

@@ -48,6 +48,8 @@ pub struct Assessment {
     pub report: Option<String>,
     /// The source of what is said about the component.
     pub evidence: Option<String>,
+    /// The date on which the source was read, `YYYY-MM-DD`, if that is known.
+    pub checked: Option<String>,
 }
 
 /// The lines in which a log states an error.
@@ -127,6 +129,7 @@ impl From<&failures::Assessment<'_>> for Assessment {
             more: assessment.more.clone(),
             report: assessment.report.map(str::to_owned),
             evidence: assessment.evidence.map(str::to_owned),
+            checked: assessment.checked.map(str::to_owned),
         }
     }
 }
@@ -160,8 +163,7 @@ impl Known {
             page.line(format_args!("  {head:7} {fix}"));
         }
         page.line(format_args!("  known   {known}"));
-        let read = checked.as_ref().map_or_else(String::new, |day| format!(" ({day})"));
-        page.line(format_args!("  source  {evidence}{read}\n"));
+        page.line(format_args!("  source  {evidence}{}\n", read_on(checked.as_deref())));
     }
 }
 
@@ -185,9 +187,14 @@ impl Assessment {
             page.line(format_args!("  report  {report}"));
         }
         if let Some(evidence) = &self.evidence {
-            page.line(format_args!("  source  {evidence}"));
+            page.line(format_args!("  source  {evidence}{}", read_on(self.checked.as_deref())));
         }
     }
+}
+
+/// Returns the date on which a source was read, as it stands after the source.
+fn read_on(checked: Option<&str>) -> String {
+    checked.map_or_else(String::new, |day| format!(" ({day})"))
 }
 
 impl DiagnoseReport {

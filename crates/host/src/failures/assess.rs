@@ -97,6 +97,7 @@ pub(super) struct Component {
     pub(super) advice: BTreeMap<Advice, Vec<String>>,
     pub(super) report: Option<String>,
     pub(super) evidence: String,
+    pub(super) checked: Option<String>,
     /// Whether it only calls what fails, unless nothing else is near.
     pub(super) is_caller: bool,
     /// Whether it is the program that people start.
@@ -161,6 +162,8 @@ pub struct Assessment<'a> {
     pub report: Option<&'a str>,
     /// The source of what is said about the component.
     pub evidence: Option<&'a str>,
+    /// The date on which the source was read, `YYYY-MM-DD`, if that is known.
+    pub checked: Option<&'a str>,
 }
 
 /// A log in memory.
@@ -298,6 +301,7 @@ impl Assessor {
             more: learn,
             report: component.and_then(|one| one.report.as_deref()),
             evidence: component.map(|one| one.evidence.as_str()),
+            checked: component.and_then(|one| one.checked.as_deref()),
         })
     }
 

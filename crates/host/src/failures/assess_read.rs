@@ -140,6 +140,7 @@ fn read_component(
     }
     let link = table.optional(report, "report", text);
     let evidence = table.required(report, "evidence", "evidence = \"ROCm/aiter\"", text);
+    let checked = table.date(report, "checked");
     let (is_caller, is_program) = (table.flag(report, "caller"), table.flag(report, "program"));
     let component = Component {
         name: entry.key.to_owned(),
@@ -150,6 +151,7 @@ fn read_component(
         advice: texts,
         report: link?,
         evidence: evidence?,
+        checked: checked?,
         is_caller: is_caller?,
         is_program: is_program?,
     };
