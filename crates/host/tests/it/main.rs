@@ -6,6 +6,8 @@
 
 mod answers;
 mod assess;
+mod cases;
+mod engines;
 mod failures;
 mod field;
 mod machine;

@@ -236,3 +236,16 @@ fn a_list_of_gpus_in_comments_is_not_the_target() {
     expect("hsa-override-any-gpu", NONE, &[("compose.yml", &text("", list), &["5 information"])]);
     expect(rule, NONE, &[("compose.yml", &text(own, &two), &["6 warning"])]);
 }
+
+#[test]
+fn a_shared_ipc_namespace_is_reported_once() {
+    let run = |option: &str| {
+        format!("docker run --read-only --ipc=host {option} --device=/dev/kfd a/b:1\n")
+    };
+    expect(
+        "ipc-shared",
+        NONE,
+        &[("a.sh", &run("--shm-size=8g"), &[]), ("a.sh", &run("--rm"), &["1 information"])],
+    );
+    expect("shm-size-ignored", NONE, &[("a.sh", &run("--shm-size=8g"), &["1 warning"])]);
+}

@@ -692,16 +692,3 @@ fn an_image_is_reported_once() {
     expect("image-unpinned", NONE, &[("Dockerfile", short, &["1 information"])]);
     expect("image-short-name", NONE, &[("Dockerfile", short, &[])]);
 }
-
-#[test]
-fn a_shared_ipc_namespace_is_reported_once() {
-    let run = |option: &str| {
-        format!("docker run --read-only --ipc=host {option} --device=/dev/kfd a/b:1\n")
-    };
-    expect(
-        "ipc-shared",
-        NONE,
-        &[("a.sh", &run("--shm-size=8g"), &[]), ("a.sh", &run("--rm"), &["1 information"])],
-    );
-    expect("shm-size-ignored", NONE, &[("a.sh", &run("--shm-size=8g"), &["1 warning"])]);
-}
