@@ -320,7 +320,7 @@ impl Verification {
             Outcome::OtherPlan => (
                 "out of date",
                 Tone::Bad,
-                "according to its labels, the image was built from another plan: the project has changed since, unless the labels are wrong",
+                "according to its labels, the image was built from another plan: the project or this program has changed since, unless the labels are wrong",
             ),
             Outcome::AsPlanned if self.made_here => (
                 "as planned",

@@ -71,7 +71,8 @@ pub enum Outcome {
     /// The image's labels claim pins, a base or a `source-date-epoch` that differ from the current
     /// ones.
     OtherPins,
-    /// The image's labels claim the current pins, but another plan: the project has changed since.
+    /// The image's labels claim the current pins, but another plan: the project or this program
+    /// has changed since.
     OtherPlan,
     /// Nothing differs, but an engine built the image. A plan cannot predict its layers; only a
     /// rebuild proves them.
