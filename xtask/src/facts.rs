@@ -1,7 +1,7 @@
 //! `facts [DAYS]`: lists the facts of the data files that have not been checked for a while.
 //!
-//! A fact is a table with the key `checked`. When you check its source again, set the key to the
-//! current date.
+//! A fact is a table with the key `checked`. Lists of packages, of names and of a program's options
+//! have one date. When you check its source again, set the key to the current date.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::run::root;
-use crate::{debian_index, index, say};
+use crate::{debian_index, index, options, say};
 
 /// The age in days from which a fact is listed.
 pub(crate) const OLD: i64 = 90;
@@ -52,6 +52,9 @@ pub(crate) fn older(project: &Path, days: i64) -> Result<Vec<Fact>> {
     ];
     for (table, file, date) in lists {
         facts.extend(date.map(|date| dated(table, file, &date)).transpose()?);
+    }
+    for (program, date) in options::dates(project) {
+        facts.push(dated(&program, options::TABLES, &date)?);
     }
     facts.retain(|fact| fact.age >= days);
     facts.sort_by(|a, b| {

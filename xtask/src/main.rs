@@ -19,6 +19,7 @@ mod gates;
 mod index;
 mod layout;
 mod nightly;
+mod options;
 mod reference;
 mod release;
 mod rocm;
@@ -68,6 +69,8 @@ const USAGE: &str = "usage: cargo xtask CHORE
   index debian  download the lists of Debian's packages, and write crates/lint/data/debian.gz
   index python LIST DATE  write the names of the Python index that `lint` knows, from a list of its
                 packages that was made on DATE
+  index options PROGRAM FILE  add new options of a program to the table that `lint` knows; FILE holds
+                what `PROGRAM --help` prints
   bench [GIB]   measure building a metadata-only image, preparing sources, and runs with nothing to
                 do, and compare with other tools
   bench sources only measure the preparation and patching of sources
@@ -104,6 +107,7 @@ fn main() -> ExitCode {
         ["facts", days] => facts::run(days),
         ["index", "debian"] => debian_index::run(),
         ["index", "python", list, date] => index::python(list, date),
+        ["index", "options", program, file] => options::run(program, file),
         ["bench", rest @ ..] => bench::run(rest),
         _ => Err(anyhow::anyhow!("{USAGE}")),
     };

@@ -13,6 +13,7 @@
 mod changes;
 mod engine;
 mod outcome;
+mod provenance;
 pub mod verify;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ pub use outcome::{
     ImageSummary, Note, OutputOutcome, OutputState, SlimSummary, SlimmedLayer, StepOutcome,
     StepState, Traffic,
 };
+pub use provenance::Statement;
 
 /// The version of the record's JSON format. A reader refuses all others.
 pub const SCHEMA: u32 = 2;

@@ -290,8 +290,19 @@ pub(crate) struct Records {
     #[command(subcommand)]
     pub(crate) command: Option<RecordsCommand>,
     /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[arg(long, value_enum, default_value_t = RecordFormat::Text)]
+    pub(crate) format: RecordFormat,
+}
+
+/// An output format of `records`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RecordFormat {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+    /// One record as SLSA provenance: an in-toto statement that `cosign` and others can sign
+    Slsa,
 }
 
 #[derive(Debug, Subcommand)]

@@ -9,7 +9,7 @@ use project::kinds::explained;
 use project::state::{self, Old};
 use record::BuildRecord;
 
-use crate::cli::{Format, Prune, Records, RecordsCommand};
+use crate::cli::{Prune, RecordFormat, Records, RecordsCommand};
 use crate::global;
 use terminal::output;
 use text::{Page, counted};
@@ -38,12 +38,17 @@ pub(crate) fn run(args: &Records) -> Result<(), Failure> {
         let listed: Vec<ListedRecord<'_>> =
             records.iter().skip(newest).map(ListedRecord::of).collect();
         return match args.format {
-            Format::Json => output::json(&listed),
-            Format::Text if listed.is_empty() => {
+            RecordFormat::Json => output::json(&listed),
+            RecordFormat::Text if listed.is_empty() => {
                 output::say("no builds yet");
                 Ok(())
             }
-            Format::Text => output::page(&list(&listed)),
+            RecordFormat::Text => output::page(&list(&listed)),
+            RecordFormat::Slsa => {
+                let message = "`--format slsa` writes one record, and none is named";
+                Err(Failure::new(Kind::Input, message)
+                    .hint("name a record, or write `--last` for the newest one"))
+            }
         };
     };
     let matching: Vec<&BuildRecord> = records
@@ -67,10 +72,18 @@ pub(crate) fn run(args: &Records) -> Result<(), Failure> {
     }
 }
 
-fn show(record: &BuildRecord, format: Format) -> Result<(), Failure> {
+fn show(record: &BuildRecord, format: RecordFormat) -> Result<(), Failure> {
     match format {
-        Format::Json => output::json(record),
-        Format::Text => output::page(&page(record)),
+        RecordFormat::Json => output::json(record),
+        RecordFormat::Text => output::page(&page(record)),
+        RecordFormat::Slsa => match record.provenance() {
+            Some(statement) => output::json(&statement),
+            None => {
+                let message = format!("the run `{}` did not end with an image", record.id);
+                Err(Failure::new(Kind::Input, message)
+                    .hint("only a run that succeeded has provenance; `records` lists the runs"))
+            }
+        },
     }
 }
 

@@ -146,3 +146,27 @@ fn quiet_leaves_only_the_result() {
     assert!(!ran.stderr.contains("building "), "{}", ran.stderr);
     ran.says("warning: ").says("error: ").says("hint: ");
 }
+
+#[test]
+fn a_record_of_a_finished_build_is_slsa_provenance() {
+    let project = built();
+    let ids = ids(&project);
+    let text = project.run(&format!("records {} --format slsa", ids[2])).expect(0).stdout;
+    let statement: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(statement["predicateType"], "https://slsa.dev/provenance/v1");
+    // The subject is the image in the output, and its base is a dependency.
+    let index = std::fs::read(project.path("dist/rehearsal-ollama/index.json")).unwrap();
+    let index: Value = serde_json::from_slice(&index).unwrap();
+    let digest = statement["subject"][0]["digest"]["sha256"].as_str().unwrap();
+    assert_eq!(index["manifests"][0]["digest"], format!("sha256:{digest}"));
+    assert!(!text.contains("***"), "nothing in it is a secret: {text}");
+    let definition = &statement["predicate"]["buildDefinition"];
+    assert_eq!(definition["externalParameters"]["track"], "ollama");
+    let dependencies = definition["resolvedDependencies"].as_array().unwrap();
+    let names: Vec<&str> = dependencies.iter().filter_map(|one| one["name"].as_str()).collect();
+    assert!(names.contains(&"versions/tracks.toml") && names.contains(&"ollama"), "{names:?}");
+
+    let failed = project.run("records --last --format slsa").expect(2);
+    failed.says("did not end with an image").says("only a run that succeeded has provenance");
+    project.run("records --format slsa").expect(2).says("name a record, or write `--last`");
+}

@@ -2,6 +2,7 @@
 
 mod changes;
 mod fuzz;
+mod provenance;
 mod verify;
 
 use std::collections::BTreeMap;
