@@ -193,6 +193,20 @@ pub const FAILURES: Form = Form::of(
             "goes-on = ['Application startup complete']",
         ),
         Key::optional(
+            "overcome",
+            Kind::Texts,
+            "Patterns of lines that show that a program overcomes a failure: it tries again, or continues without what failed. No assessment uses the 6 lines before them.",
+            "none",
+            "overcome = ['retrying without']",
+        ),
+        Key::optional(
+            "probes",
+            Kind::Texts,
+            "Patterns of lines that show that a program only tries whether something works. No assessment uses them, the 10 lines after them and the 2 before.",
+            "none",
+            "probes = ['Performing Test ']",
+        ),
+        Key::optional(
             "kind",
             Kind::TableByName(&FAILURE_KIND),
             "Kinds of failures. If a log shows no known failure, or only unclear ones, the assessment says which kind it shows, and which component failed.",

@@ -19,6 +19,10 @@ pub(super) struct AssessRows {
     mild: Vec<String>,
     /// The patterns of lines that show that a program works, as indexes.
     goes_on: Vec<usize>,
+    /// The patterns of lines that show that a program overcomes a failure, as indexes.
+    overcome: Vec<usize>,
+    /// The patterns of lines that show that a program only tries something, as indexes.
+    probes: Vec<usize>,
 }
 
 impl AssessRows {
@@ -31,6 +35,8 @@ impl AssessRows {
     ) -> Result<(), Reported> {
         let mild = root.texts(report, "mild", "WARNING: ", mention);
         let goes_on = root.texts(report, "goes-on", "startup complete", pattern);
+        let overcome = root.texts(report, "overcome", "retrying without", pattern);
+        let probes = root.texts(report, "probes", "Performing Test ", pattern);
         let patterns = &mut self.patterns;
         let kinds = tables(report, root, "kind", |report, entry| {
             read_kind(report, entry, subjects, patterns)
@@ -40,6 +46,8 @@ impl AssessRows {
         });
         self.mild.extend(mild?);
         self.goes_on.extend(patterns.add(goes_on?));
+        self.overcome.extend(patterns.add(overcome?));
+        self.probes.extend(patterns.add(probes?));
         self.kinds.extend(kinds?);
         self.components.extend(components?);
         Ok(())
@@ -59,6 +67,8 @@ impl AssessRows {
             add(&kind.with, Meaning::With(index));
         }
         add(&self.goes_on, Meaning::GoesOn);
+        add(&self.overcome, Meaning::Overcome);
+        add(&self.probes, Meaning::Probe);
         for (index, component) in components.iter().enumerate() {
             add(&component.signs, Meaning::Component(index));
         }

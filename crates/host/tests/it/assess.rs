@@ -155,6 +155,50 @@ fn lines_near_the_failure_and_options_name_no_component() {
     }
 }
 
+/// What a program overcomes, or only tries, did not stop it; what it does not overcome did.
+#[test]
+fn what_a_program_overcomes_or_only_tries_is_not_assessed() {
+    let failures = without_rows();
+    let missing = "ModuleNotFoundError: No module named 'my_module'\n";
+    let full = "ggml_vulkan: vk::Device::allocateMemory: ErrorOutOfDeviceMemory\n";
+    for (log, kind) in [
+        (format!("{full}buffer: retrying without parallelism\nsrv: model loaded\n"), None),
+        (format!("{full}buffer: retrying without parallelism\n"), None),
+        (format!("{full}Retry in 5 s\n{full}"), Some("gpu-memory-full")),
+        (format!("{full}{}Retry in 5 s\n", "fine\n".repeat(6)), Some("gpu-memory-full")),
+        (format!("{missing}continuing without it\n"), None),
+        (format!("Traceback:\n  File \"a.py\", line 1, in _is_my_available\n{missing}"), None),
+        (
+            format!("Traceback:\n  File \"a.py\", line 1, in run\n{missing}"),
+            Some("python-module-missing"),
+        ),
+        ("Performing C++ SOURCE FILE Test HAS_A failed\n a.c:1:2: error: no\n".into(), None),
+        ("a.c:1:2: error: no\n-- Performing Test HAS_A - Failed\n".into(), None),
+        (
+            format!("-- Performing Test A - Failed\n{}a.c:1:2: error: no\n", "ok\n".repeat(10)),
+            Some("compiler-error"),
+        ),
+        (
+            "Failed to connect to bus: No such file or directory\nSetting up a (1.0) ...\n".into(),
+            None,
+        ),
+        // Levels of loggers, prompts and answers that say no.
+        ("{\"level\":\"warn\",\"msg\":\"hipErrorNoDevice\"}\n".into(), None),
+        ("[W1130 12:00:00 a.cpp:7] hipErrorNoDevice\n".into(), None),
+        ("me@host:~$ grep hipErrorNoDevice a.log\n".into(), None),
+        (
+            "    case miopenStatusInternalError: return \"miopenStatusInternalError\";\n".into(),
+            None,
+        ),
+        ("\"OOMKilled\": false,\n".into(), None),
+        ("\"OOMKilled\": true,\n".into(), Some("host-memory-full")),
+        ("torch.backends.mps.is_available(): False\n".into(), None),
+        ("torch.cuda.is_available(): False\n".into(), Some("gpu-not-found")),
+    ] {
+        assert_eq!(assessed(&failures, &log).map(|one| one.kind), kind, "{log}");
+    }
+}
+
 #[test]
 fn what_states_no_failure_is_not_assessed() {
     let failures = without_rows();
