@@ -186,6 +186,13 @@ pub const FAILURES: Form = Form::of(
             "mild = ['^WARNING: ']",
         ),
         Key::optional(
+            "loud",
+            Kind::Texts,
+            "Patterns of lines that state a failure, although they match `mild`.",
+            "none",
+            "loud = ['NCCL WARN']",
+        ),
+        Key::optional(
             "goes-on",
             Kind::Texts,
             "Patterns of lines that show that the program works. An assessment uses only lines after the last of them.",

@@ -135,6 +135,8 @@ pub(super) struct Assessor {
     pub(super) patterns_of: Vec<Vec<usize>>,
     /// What a line contains that tells of no failure.
     pub(super) mild: Option<Expression>,
+    /// What a line contains that tells of a failure, although it is mild.
+    pub(super) loud: Option<Expression>,
 }
 
 /// What is known about a log before it is assessed.
@@ -352,7 +354,7 @@ impl Assessor {
                         Meaning::GoesOn => found.goes_on = found.goes_on.max(Some(line)),
                         Meaning::Overcome => found.overcome.push(line),
                         Meaning::Probe => found.probes.push(line),
-                        Meaning::Component(_) if is_option(log.line(line), place.start()) => {}
+                        Meaning::Component(_) if is_no_name(log.line(line), place.start()) => {}
                         Meaning::Component(component) => {
                             let all = found.components.entry(line).or_default();
                             all.push((place.start(), component));
@@ -366,7 +368,10 @@ impl Assessor {
 
     /// Returns the match that tells most: of the strongest kind, then the first one.
     fn deciding(&self, log: &Log<'_>, matches: &Matches, known: &impl Known) -> Option<Found> {
-        let is_mild = |line: &[u8]| self.mild.as_ref().is_some_and(|one| one.is_match(line));
+        let has = |pattern: &Option<Expression>, line: &[u8]| {
+            pattern.as_ref().is_some_and(|one| one.is_match(line))
+        };
+        let is_mild = |line: &[u8]| has(&self.mild, line) && !has(&self.loud, line);
         let counts = |one: &&Found| {
             let may_be = self.kinds[one.kind].about.is_none_or(|one| known.may_be_about(one));
             let line = log.line(one.line);
@@ -498,6 +503,20 @@ fn frames(log: &Log<'_>, lines: impl Iterator<Item = usize>, found: &mut Vec<usi
             others = 0;
         }
     }
+}
+
+/// Returns whether the text at `at` does not say what failed: it is an option or an address.
+fn is_no_name(line: &[u8], at: usize) -> bool {
+    is_option(line, at) || is_address(line, at)
+}
+
+/// Returns whether the text at `at` is part of an address, such as that of a repository.
+fn is_address(line: &[u8], at: usize) -> bool {
+    let is_end =
+        |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'\'' | b'"' | b'(' | b')');
+    let start = line[..at].iter().rposition(is_end).map_or(0, |end| end + 1);
+    let before = &line[start..at];
+    before.starts_with(b"git@") || memchr::memmem::find(before, b"://").is_some()
 }
 
 /// Returns whether the text at `at` belongs to an option that somebody gave, or is its value.

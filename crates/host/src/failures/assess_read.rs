@@ -17,6 +17,7 @@ pub(super) struct AssessRows {
     components: BTreeMap<String, Component>,
     patterns: Patterns,
     mild: Vec<String>,
+    loud: Vec<String>,
     /// The patterns of lines that show that a program works, as indexes.
     goes_on: Vec<usize>,
     /// The patterns of lines that show that a program overcomes a failure, as indexes.
@@ -34,6 +35,7 @@ impl AssessRows {
         subjects: &[String],
     ) -> Result<(), Reported> {
         let mild = root.texts(report, "mild", "WARNING: ", mention);
+        let loud = root.texts(report, "loud", "NCCL WARN", mention);
         let goes_on = root.texts(report, "goes-on", "startup complete", pattern);
         let overcome = root.texts(report, "overcome", "retrying without", pattern);
         let probes = root.texts(report, "probes", "Performing Test ", pattern);
@@ -45,6 +47,7 @@ impl AssessRows {
             read_component(report, entry, patterns)
         });
         self.mild.extend(mild?);
+        self.loud.extend(loud?);
         self.goes_on.extend(patterns.add(goes_on?));
         self.overcome.extend(patterns.add(overcome?));
         self.probes.extend(patterns.add(probes?));
@@ -72,8 +75,8 @@ impl AssessRows {
         for (index, component) in components.iter().enumerate() {
             add(&component.signs, Meaning::Component(index));
         }
-        let mild = one_of(&self.mild);
-        Assessor { kinds, components, expressions, meanings, texts, patterns_of, mild }
+        let (mild, loud) = (one_of(&self.mild), one_of(&self.loud));
+        Assessor { kinds, components, expressions, meanings, texts, patterns_of, mild, loud }
     }
 }
 
