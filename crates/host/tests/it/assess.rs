@@ -172,6 +172,7 @@ fn other_words_for_the_same_failure_are_recognised() {
                 "FAILED_PRECONDITION: No visible GPU devices.",
                 "Error: no OpenCL devices of type GPU found on the platform",
                 "vkEnumeratePhysicalDevices reported zero accessible devices.",
+                "hipGetDevice failed with error code 100",
             ][..],
         ),
         (
@@ -185,6 +186,7 @@ fn other_words_for_the_same_failure_are_recognised() {
                 "thread 'main' panicked: vkAllocateMemory: ERROR_OUT_OF_DEVICE_MEMORY",
                 "RuntimeError: Insufficient VRAM in split",
                 "failed to allocate buffer for kv cache",
+                "hipMalloc(&p, 4096) returned 2",
             ],
         ),
         ("gpu-hang", &["wgpu error: Device is lost", "radeon 0000:01:00.0: GPU lockup"]),
@@ -197,6 +199,9 @@ fn other_words_for_the_same_failure_are_recognised() {
             ],
         ),
         ("shared-library-missing", &["dlopen: could not find libmy.so.1"]),
+        ("gpu-code-missing", &["hipLaunchKernel: error 98", "hipModuleLoad failed: 209 in a.cpp"]),
+        ("gpu-memory-fault", &["hipDeviceSynchronize() failed, status = 700"]),
+        ("hip-call-failed", &["Failed to create HIP context (Invalid value)"]),
         ("host-memory-full", &["OSError: [Errno 12] no", "step: task has been OOM Killed."]),
         ("group-not-mapped", &["me is not member of \"render\" group"]),
     ] {
