@@ -173,6 +173,7 @@ fn other_words_for_the_same_failure_are_recognised() {
                 "Error: no OpenCL devices of type GPU found on the platform",
                 "vkEnumeratePhysicalDevices reported zero accessible devices.",
                 "hipGetDevice failed with error code 100",
+                "Torch(\"No CUDA GPUs are available",
             ][..],
         ),
         (
