@@ -186,11 +186,32 @@ pub const FAILURES: Form = Form::of(
             "mild = ['^WARNING: ']",
         ),
         Key::optional(
+            "loud",
+            Kind::Texts,
+            "Patterns of lines that state a failure, although they match `mild`.",
+            "none",
+            "loud = ['NCCL WARN']",
+        ),
+        Key::optional(
             "goes-on",
             Kind::Texts,
             "Patterns of lines that show that the program works. An assessment uses only lines after the last of them.",
             "none",
             "goes-on = ['Application startup complete']",
+        ),
+        Key::optional(
+            "overcome",
+            Kind::Texts,
+            "Patterns of lines that show that a program overcomes a failure: it tries again, or continues without what failed. No assessment uses the 6 lines before them.",
+            "none",
+            "overcome = ['retrying without']",
+        ),
+        Key::optional(
+            "probes",
+            Kind::Texts,
+            "Patterns of lines that show that a program only tries whether something works. No assessment uses them, the 10 lines after them and the 2 before.",
+            "none",
+            "probes = ['Performing Test ']",
         ),
         Key::optional(
             "kind",

@@ -5,6 +5,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use text::{Page, counted};
 
+/// The words before an assessment.
+pub(crate) const ASSESSED: &str = "assessment (not a known failure, check it)";
+
 /// The output of `diagnose --format json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct DiagnoseReport {
@@ -170,7 +173,7 @@ impl Known {
 impl Assessment {
     /// Adds it to a page.
     fn add_to(&self, page: &mut Page) {
-        page.line(format_args!("assessment (not a known failure, check it): {}", self.what));
+        page.line(format_args!("{ASSESSED}: {}", self.what));
         if let Some(place) = &self.place {
             page.line(format_args!("  where   {place}"));
         }

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use text::{Page, Tone};
 
-use crate::known::Known;
+use crate::known::{ASSESSED, Assessment, Known};
 use crate::machine::Data;
 use crate::prepare::{self, Prepared};
 use crate::session;
@@ -58,6 +58,11 @@ impl SmokeReport {
                 page.line(format_args!("        known: {} [{}]", known.cause, known.name));
                 known.fix.iter().for_each(|fix| page.line(format_args!("        fix    {fix}")));
             }
+            if let Some(Assessment { kind, what, fix, more, .. }) = &tried.assessment {
+                page.line(format_args!("        {ASSESSED}: {what} [{kind}]"));
+                let all = fix.iter().chain(more);
+                all.for_each(|one| page.line(format_args!("        try    {one}")));
+            }
         }
         let of = |outcome| self.levels.iter().filter(|one| one.outcome == outcome).count();
         page.line(format_args!(
@@ -89,6 +94,9 @@ pub struct Tried {
     pub kernel: Option<Vec<String>>,
     /// The known failures in the kernel log and, if the level failed, in its output.
     pub failures: Vec<Known>,
+    /// Which part failed, and how, as far as the output says it. Only if the level failed, and if the
+    /// output shows no known failure with a certain cause.
+    pub assessment: Option<Assessment>,
 }
 
 /// Whether a level ran and passed.
@@ -235,6 +243,7 @@ impl Session<'_> {
         // A failure in the kernel log counts even if the program did not notice it.
         let is_good = *ending == Ending::Good && !driver.has_failure();
         let own = failures.diagnose(said).map_err(unread)?;
+        let assessment = own.assessment.as_ref().filter(|_| !is_good).map(Assessment::from);
         let own = own.found.iter().chain(&own.possible);
         let known = own.filter(|_| !is_good).chain(&driver.found);
         let text = String::from_utf8_lossy(said);
@@ -253,6 +262,7 @@ impl Session<'_> {
                 .map(|line| (*line).to_owned())
                 .collect(),
             failures: known.map(Known::from).collect(),
+            assessment,
             kernel,
         })
     }
@@ -269,6 +279,7 @@ impl Tried {
             output: Vec::new(),
             kernel: None,
             failures: Vec::new(),
+            assessment: None,
         }
     }
 }

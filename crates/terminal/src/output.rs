@@ -59,6 +59,15 @@ pub enum Talk {
         /// The first line that shows it.
         line: Option<String>,
     },
+    /// What the lines say about a failure that is not known: which part failed, and how.
+    Assessment {
+        /// The name of the kind of failure.
+        kind: String,
+        /// What happened.
+        what: String,
+        /// The first line that shows it.
+        line: Option<String>,
+    },
     /// A line of the log, which `-v` or `RUST_LOG` requests.
     Log {
         /// The line.
@@ -287,10 +296,26 @@ pub fn known_failure(name: &str, cause: &str, line: Option<&str>) {
         cause: cause.to_owned(),
         line: line.map(str::to_owned),
     };
-    if said_as_json(as_talk) {
-        return;
+    if !said_as_json(as_talk) {
+        found("known", name, cause, line);
     }
-    say(&format!("{WARNING}known{WARNING:#}: {} [{name}]", sanitise_line(cause)));
+}
+
+/// Reports what the lines of a log or of a program's output say about a failure that is not known.
+pub fn assessment(kind: &str, what: &str, line: Option<&str>) {
+    let as_talk = || Talk::Assessment {
+        kind: kind.to_owned(),
+        what: what.to_owned(),
+        line: line.map(str::to_owned),
+    };
+    if !said_as_json(as_talk) {
+        found("assessment (not a known failure, check it)", kind, what, line);
+    }
+}
+
+/// Prints what was found in a log, with the first line that shows it.
+fn found(head: &str, name: &str, what: &str, line: Option<&str>) {
+    say(&format!("{WARNING}{head}{WARNING:#}: {} [{name}]", sanitise_line(what)));
     if let Some(line) = line {
         say(&format!("  | {}", sanitise_line(line)));
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use failure::{Failure, Kind};
-use host::failures::{Diagnoses, Diagnosis};
+use host::failures::{Assessment, Diagnoses, Diagnosis};
 use launch::known::DiagnoseReport;
 use project::kinds::{PathKind, refuse_others};
 
@@ -40,13 +40,17 @@ pub(crate) fn run(args: &Diagnose) -> Result<(), Failure> {
     if found.has_failure() { Err(Failure::told(Kind::Failed)) } else { Ok(()) }
 }
 
-/// Prints the known failures in the output of another command, if there are any. The commands of
-/// this program are about AMD GPUs, whether their output names one or not.
+/// Prints the known failures in the output of another command, and an assessment, if there are any.
+/// The commands of this program are about AMD GPUs, whether their output names one or not.
 pub(crate) fn offer(found: &Diagnoses<'_>) {
     let failures = found.found.iter().filter(|one| !one.failure.is_harmless);
     let failures = failures.chain(&found.possible);
     for Diagnosis { failure, cause, fix, lines, .. } in failures {
         output::known_failure(&failure.name, cause, lines.first().map(|line| line.text.as_str()));
         fix.iter().for_each(|one| output::advise(one));
+    }
+    if let Some(Assessment { kind, what, lines, fix, more, .. }) = &found.assessment {
+        output::assessment(kind, what, lines.first().map(|line| line.text.as_str()));
+        fix.iter().chain(more).for_each(|one| output::advise(one));
     }
 }

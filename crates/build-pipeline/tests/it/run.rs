@@ -356,6 +356,12 @@ fn a_known_failure_is_told_by_itself() {
         sh -c 'kill -6 $$'; exit $?";
     let ran = run(&project, &engine, &NO_GPU, script).expect(134);
     ran.says("[memory-access-fault]").says(&first_advice("memory-access-fault"));
+    // A failure that is not known is assessed, and marked as such.
+    let unknown = "echo 'vkCreateInstance failed: VK_ERROR_LAYER_NOT_PRESENT' >&2; exit 7";
+    let ran = run(&project, &engine, &NO_GPU, unknown).expect(7);
+    ran.says("assessment (not a known failure, check it): ")
+        .says("[vulkan-layer-missing]")
+        .says("hint: install it (Debian: vulkan-validationlayers)");
     let fine =
         run(&project, &engine, &NO_GPU, "echo 'Memory access fault by GPU node-1'").expect(0);
     assert_eq!(fine.stderr, "");

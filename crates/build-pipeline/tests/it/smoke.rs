@@ -107,6 +107,17 @@ fn known_failures_are_offered_from_the_output_and_from_the_kernels_log() {
     let advice = first_advice("memory-access-fault");
     ran.prints("[memory-access-fault]").prints(&format!("fix    {advice}"));
 
+    // A failure that is not known is assessed.
+    let unknown = "echo 'vkCreateInstance failed: VK_ERROR_LAYER_NOT_PRESENT'; exit 1";
+    let project = with_scripts("echo version 1", unknown, "");
+    let ran = smoke(&project, &engine, "--no-gpu").expect(1);
+    ran.prints("assessment (not a known failure, check it): ").prints("[vulkan-layer-missing]");
+    let report = json(&smoke(&project, &engine, "--no-gpu --format json").expect(1));
+    let levels = report["levels"].as_array().unwrap();
+    let kinds: Vec<&str> =
+        levels.iter().filter_map(|one| one["assessment"]["kind"].as_str()).collect();
+    assert_eq!(kinds, ["vulkan-layer-missing"]);
+
     // The program succeeds, but the driver reports a failure in the meantime.
     let project = with_scripts("echo version 1; sleep 2", "", "");
     project.write(

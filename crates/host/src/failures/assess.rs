@@ -2,7 +2,8 @@
 //!
 //! A row of `[kind.*]` is a kind of failure, such as a missing library; a row of `[component.*]` is
 //! software or hardware that can fail. The line that decides is the first one of the most telling
-//! kind; after it, no line shows that the program works. The component is the one that this line,
+//! kind; after it, no line shows that the program works, and none near it that the program overcomes
+//! the failure, or only tries whether something works. The component is the one that this line,
 //! the lines that continue it, or a frame of its trace names. Other lines near it name nothing, and
 //! an option is no name. The answer joins both rows. It is an assessment: it says what the lines say,
 //! and no cause that they do not name. If there is nothing to advise, the line is only quoted.
@@ -17,6 +18,11 @@ use super::{Expression, LogLine};
 /// The number of lines that may be between the line that decides and the one that tells more, if
 /// both are one message.
 const MESSAGE: usize = 10;
+/// The number of lines after a failure in which the program may say that it overcomes it.
+const OVERCOME: usize = 6;
+/// The number of lines before, and after, the failure of something that the program only tries, in
+/// which it may say so.
+const PROBED: (usize, usize) = (10, 2);
 /// The number of lines that may be between two frames of a trace.
 const BETWEEN_FRAMES: usize = 4;
 /// The number of frames of a trace that are read.
@@ -112,6 +118,10 @@ pub(super) enum Meaning {
     Component(usize),
     /// The program works.
     GoesOn,
+    /// The program tries again, or continues without what failed.
+    Overcome,
+    /// The program only tries whether something works.
+    Probe,
 }
 
 /// The kinds of failures and the components.
@@ -125,6 +135,8 @@ pub(super) struct Assessor {
     pub(super) patterns_of: Vec<Vec<usize>>,
     /// What a line contains that tells of no failure.
     pub(super) mild: Option<Expression>,
+    /// What a line contains that tells of a failure, although it is mild.
+    pub(super) loud: Option<Expression>,
 }
 
 /// What is known about a log before it is assessed.
@@ -192,8 +204,22 @@ struct Matches {
     with: Vec<(usize, usize)>,
     /// The last line that shows that the program works.
     goes_on: Option<usize>,
+    /// Lines that show that the program overcomes what is shortly before them.
+    overcome: Vec<usize>,
+    /// Lines that show that the program only tries whether something works.
+    probes: Vec<usize>,
     /// The components of each line, with the place of the match.
     components: BTreeMap<usize, Vec<(usize, usize)>>,
+}
+
+impl Matches {
+    /// Returns whether the program overcomes what a line states, or only tried whether it works.
+    fn is_overcome(&self, line: usize) -> bool {
+        let is_overcome = |one: &usize| *one > line && one - line <= OVERCOME;
+        let (before, after) = PROBED;
+        let is_probe = |one: &usize| *one <= line + after && line <= one + before;
+        self.overcome.iter().any(is_overcome) || self.probes.iter().any(is_probe)
+    }
 }
 
 impl<'t> Log<'t> {
@@ -326,7 +352,9 @@ impl Assessor {
                         }
                         Meaning::With(kind) => found.with.push((line, kind)),
                         Meaning::GoesOn => found.goes_on = found.goes_on.max(Some(line)),
-                        Meaning::Component(_) if is_option(log.line(line), place.start()) => {}
+                        Meaning::Overcome => found.overcome.push(line),
+                        Meaning::Probe => found.probes.push(line),
+                        Meaning::Component(_) if is_no_name(log.line(line), place.start()) => {}
                         Meaning::Component(component) => {
                             let all = found.components.entry(line).or_default();
                             all.push((place.start(), component));
@@ -340,7 +368,10 @@ impl Assessor {
 
     /// Returns the match that tells most: of the strongest kind, then the first one.
     fn deciding(&self, log: &Log<'_>, matches: &Matches, known: &impl Known) -> Option<Found> {
-        let is_mild = |line: &[u8]| self.mild.as_ref().is_some_and(|one| one.is_match(line));
+        let has = |pattern: &Option<Expression>, line: &[u8]| {
+            pattern.as_ref().is_some_and(|one| one.is_match(line))
+        };
+        let is_mild = |line: &[u8]| has(&self.mild, line) && !has(&self.loud, line);
         let counts = |one: &&Found| {
             let may_be = self.kinds[one.kind].about.is_none_or(|one| known.may_be_about(one));
             let line = log.line(one.line);
@@ -348,7 +379,8 @@ impl Assessor {
             let is_other = self.kinds[one.kind].unless.as_ref().is_some_and(|other| {
                 candidates(log, one.line, None).iter().any(|at| other.is_match(log.line(*at)))
             });
-            may_be && is_last && !is_mild(line) && !known.is_excluded(line) && !is_other
+            let is_failure = is_last && !matches.is_overcome(one.line) && !is_mild(line);
+            may_be && is_failure && !known.is_excluded(line) && !is_other
         };
         let order = |one: &&Found| {
             let strength = self.kinds[one.kind].strength;
@@ -471,6 +503,20 @@ fn frames(log: &Log<'_>, lines: impl Iterator<Item = usize>, found: &mut Vec<usi
             others = 0;
         }
     }
+}
+
+/// Returns whether the text at `at` does not say what failed: it is an option or an address.
+fn is_no_name(line: &[u8], at: usize) -> bool {
+    is_option(line, at) || is_address(line, at)
+}
+
+/// Returns whether the text at `at` is part of an address, such as that of a repository.
+fn is_address(line: &[u8], at: usize) -> bool {
+    let is_end =
+        |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'\'' | b'"' | b'(' | b')');
+    let start = line[..at].iter().rposition(is_end).map_or(0, |end| end + 1);
+    let before = &line[start..at];
+    before.starts_with(b"git@") || memchr::memmem::find(before, b"://").is_some()
 }
 
 /// Returns whether the text at `at` belongs to an option that somebody gave, or is its value.

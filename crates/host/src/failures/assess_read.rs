@@ -17,8 +17,13 @@ pub(super) struct AssessRows {
     components: BTreeMap<String, Component>,
     patterns: Patterns,
     mild: Vec<String>,
+    loud: Vec<String>,
     /// The patterns of lines that show that a program works, as indexes.
     goes_on: Vec<usize>,
+    /// The patterns of lines that show that a program overcomes a failure, as indexes.
+    overcome: Vec<usize>,
+    /// The patterns of lines that show that a program only tries something, as indexes.
+    probes: Vec<usize>,
 }
 
 impl AssessRows {
@@ -30,7 +35,10 @@ impl AssessRows {
         subjects: &[String],
     ) -> Result<(), Reported> {
         let mild = root.texts(report, "mild", "WARNING: ", mention);
+        let loud = root.texts(report, "loud", "NCCL WARN", mention);
         let goes_on = root.texts(report, "goes-on", "startup complete", pattern);
+        let overcome = root.texts(report, "overcome", "retrying without", pattern);
+        let probes = root.texts(report, "probes", "Performing Test ", pattern);
         let patterns = &mut self.patterns;
         let kinds = tables(report, root, "kind", |report, entry| {
             read_kind(report, entry, subjects, patterns)
@@ -39,7 +47,10 @@ impl AssessRows {
             read_component(report, entry, patterns)
         });
         self.mild.extend(mild?);
+        self.loud.extend(loud?);
         self.goes_on.extend(patterns.add(goes_on?));
+        self.overcome.extend(patterns.add(overcome?));
+        self.probes.extend(patterns.add(probes?));
         self.kinds.extend(kinds?);
         self.components.extend(components?);
         Ok(())
@@ -59,11 +70,13 @@ impl AssessRows {
             add(&kind.with, Meaning::With(index));
         }
         add(&self.goes_on, Meaning::GoesOn);
+        add(&self.overcome, Meaning::Overcome);
+        add(&self.probes, Meaning::Probe);
         for (index, component) in components.iter().enumerate() {
             add(&component.signs, Meaning::Component(index));
         }
-        let mild = one_of(&self.mild);
-        Assessor { kinds, components, expressions, meanings, texts, patterns_of, mild }
+        let (mild, loud) = (one_of(&self.mild), one_of(&self.loud));
+        Assessor { kinds, components, expressions, meanings, texts, patterns_of, mild, loud }
     }
 }
 

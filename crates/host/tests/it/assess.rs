@@ -148,10 +148,114 @@ fn lines_near_the_failure_and_options_name_no_component() {
         ("RADV: ok\nVK_ERROR_INITIALIZATION_FAILED in vkCreateDevice\n", "radv"),
         ("amdgpu Error: cannot serve the model with --oci-runtime crun now\n", "oci-runtime"),
         ("amdgpu Error: cannot serve the model with --engine=podman now\n", "podman"),
+        ("fatal: clone of 'git@a.b:ROCm/composable_kernel.git' failed\n", "composable-kernel"),
+        ("ERROR: failed to read https://a.b/ROCm/composable_kernel now\n", "composable-kernel"),
         ("vllm 0.9\nvllm: hello\nRuntimeError: no hip\n", "vllm"),
     ] {
         let found = assessed(&failures, log);
         assert_ne!(found.and_then(|one| one.component), Some(other), "{log}");
+    }
+}
+
+/// Programs in all languages say the same in other words.
+#[test]
+fn other_words_for_the_same_failure_are_recognised() {
+    let failures = without_rows();
+    for (kind, logs) in [
+        (
+            "gpu-not-found",
+            &[
+                "  what():  hipGetDeviceCount returned 0 devices",
+                "Error: no hip device available",
+                "Error: RequestAdapterError: NotFound { requested_backends: VULKAN }",
+                "Unable to initialize backend 'rocm': NOT_FOUND: no GPU devices found",
+                "FAILED_PRECONDITION: No visible GPU devices.",
+                "Error: no OpenCL devices of type GPU found on the platform",
+                "vkEnumeratePhysicalDevices reported zero accessible devices.",
+                "hipGetDevice failed with error code 100",
+                "Torch(\"No CUDA GPUs are available",
+            ][..],
+        ),
+        (
+            "gpu-memory-full",
+            &[
+                "Error: DriverError(HIP_ERROR_OUT_OF_MEMORY)",
+                "ResourceExhaustedError: OOM when allocating tensor with shape[2]",
+                "RuntimeException: Failed to allocate memory for requested buffer of size 8",
+                "wgpu error: Out of Memory",
+                "vkAllocateMemory failed -2",
+                "thread 'main' panicked: vkAllocateMemory: ERROR_OUT_OF_DEVICE_MEMORY",
+                "RuntimeError: Insufficient VRAM in split",
+                "failed to allocate buffer for kv cache",
+                "hipMalloc(&p, 4096) returned 2",
+            ],
+        ),
+        ("gpu-hang", &["wgpu error: Device is lost", "radeon 0000:01:00.0: GPU lockup"]),
+        (
+            "gpu-unsupported",
+            &[
+                "Exception: This kernel was not compiled for gfx1151",
+                "NotImplementedError: my program does not support gfx1010",
+                "KeyError: 'Unknown GPU architecture: gfx1201'",
+            ],
+        ),
+        ("shared-library-missing", &["dlopen: could not find libmy.so.1"]),
+        ("gpu-code-missing", &["hipLaunchKernel: error 98", "hipModuleLoad failed: 209 in a.cpp"]),
+        ("gpu-memory-fault", &["hipDeviceSynchronize() failed, status = 700"]),
+        ("hip-call-failed", &["Failed to create HIP context (Invalid value)"]),
+        ("host-memory-full", &["OSError: [Errno 12] no", "step: task has been OOM Killed."]),
+        ("group-not-mapped", &["me is not member of \"render\" group"]),
+    ] {
+        for log in logs {
+            let found = assessed(&failures, log).map(|one| one.kind.to_owned());
+            assert_eq!(found.as_deref(), Some(kind), "{log}");
+        }
+    }
+}
+
+/// What a program overcomes, or only tries, did not stop it; what it does not overcome did.
+#[test]
+fn what_a_program_overcomes_or_only_tries_is_not_assessed() {
+    let failures = without_rows();
+    let missing = "ModuleNotFoundError: No module named 'my_module'\n";
+    let full = "ggml_vulkan: vk::Device::allocateMemory: ErrorOutOfDeviceMemory\n";
+    for (log, kind) in [
+        (format!("{full}buffer: retrying without parallelism\nsrv: model loaded\n"), None),
+        (format!("{full}buffer: retrying without parallelism\n"), None),
+        (format!("{full}Retry in 5 s\n{full}"), Some("gpu-memory-full")),
+        (format!("{full}{}Retry in 5 s\n", "fine\n".repeat(6)), Some("gpu-memory-full")),
+        (format!("{missing}continuing without it\n"), None),
+        (format!("Traceback:\n  File \"a.py\", line 1, in _is_my_available\n{missing}"), None),
+        (
+            format!("Traceback:\n  File \"a.py\", line 1, in run\n{missing}"),
+            Some("python-module-missing"),
+        ),
+        ("Performing C++ SOURCE FILE Test HAS_A failed\n a.c:1:2: error: no\n".into(), None),
+        ("a.c:1:2: error: no\n-- Performing Test HAS_A - Failed\n".into(), None),
+        (
+            format!("-- Performing Test A - Failed\n{}a.c:1:2: error: no\n", "ok\n".repeat(10)),
+            Some("compiler-error"),
+        ),
+        (
+            "Failed to connect to bus: No such file or directory\nSetting up a (1.0) ...\n".into(),
+            None,
+        ),
+        // Levels of loggers, prompts and answers that say no.
+        ("{\"level\":\"warn\",\"msg\":\"hipErrorNoDevice\"}\n".into(), None),
+        ("[W1130 12:00:00 a.cpp:7] hipErrorNoDevice\n".into(), None),
+        ("a: NCCL WARN no connection\n".into(), Some("collective-failed")),
+        ("level=INFO msg=\"no compatible GPUs were discovered\"\n".into(), Some("gpu-not-found")),
+        ("me@host:~$ grep hipErrorNoDevice a.log\n".into(), None),
+        (
+            "    case miopenStatusInternalError: return \"miopenStatusInternalError\";\n".into(),
+            None,
+        ),
+        ("\"OOMKilled\": false,\n".into(), None),
+        ("\"OOMKilled\": true,\n".into(), Some("host-memory-full")),
+        ("torch.backends.mps.is_available(): False\n".into(), None),
+        ("torch.cuda.is_available(): False\n".into(), Some("gpu-not-found")),
+    ] {
+        assert_eq!(assessed(&failures, &log).map(|one| one.kind), kind, "{log}");
     }
 }
 
