@@ -122,7 +122,8 @@ fn own_files_are_a_layer_that_needs_no_engine() {
     // A changed file changes the image, and a damaged layer is detected.
     project.write("files/app/config.json", "{ }\n");
     let verified = project.run("verify mine").expect(8).prints("files-digest").prints("must be");
-    let verified = verified.prints("the project or this program has changed since").says("explain mine`");
+    let verified =
+        verified.prints("the project or this program has changed since").says("explain mine`");
     assert_eq!(verified.stdout.matches("files-digest").count(), 1, "not for the annotation again");
     project.run("explain mine").expect(0).prints("files/app/config.json").prints("add-files-mine");
     project.write("files/app/config.json", "{}\n");

@@ -88,7 +88,7 @@ fn build_of(command: &ShellCommand) -> Option<Build> {
 }
 
 /// The rules about what an argument can choose: images, releases, packages, and GPUs.
-const RULES: [&str; 36] = [
+const RULES: [&str; 35] = [
     "base-end-of-life",
     "branch-as-commit",
     "build-native",
@@ -98,7 +98,6 @@ const RULES: [&str; 36] = [
     "glibc-older",
     "gpu-target-list",
     "gpu-target-missing",
-    "gpu-target-single",
     "gpu-without-rocblas",
     "image-moved",
     "image-tag-missing",

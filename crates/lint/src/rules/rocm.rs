@@ -37,34 +37,20 @@ pub(super) fn judge(
         .rocm
         .iter()
         .filter(|row| row.releases.iter().any(|releases| releases.contains(&judged)));
-    let is_for_any = facts.target.is_unknown(context);
-    let is_for_servers = named_server(facts);
     // The packages of the release need not be AMD's.
     let is_vague = |row: &RocmRow| named.is_word && row.row.rule == "gpu-without-rocblas";
-    // That a release is old for everyone says more than that it may be too old for one GPU.
-    let mut general = data().rocm.iter().filter(|row| row.without_gpu);
-    let is_old = general.any(|row| row.releases.iter().any(|one| one.contains(&judged)));
-    let is_vain = facts.target.is_known(context) || !is_old;
-    let is_guess = |row: &RocmRow| {
-        !row.without_gpu
-            && facts.target.matches(&row.row.gpus, context) == Match::Unknown
-            && facts.target.is_hinted(&row.row.gpus, facts)
-    };
-    let is_guessed = !is_vain && rows.clone().any(is_guess);
     let match_of = |row: &RocmRow| {
         let sure = facts.target.matches(&row.row.gpus, context);
-        let is_wanted = sure != Match::No && (!row.is_certain || sure == Match::Certain);
-        // Advice for one GPU needs a reason to think of that GPU.
+        // Advice for one GPU needs a file for that GPU.
         let is_other = sure == Match::Unknown
-            && (is_old || is_for_servers || !facts.target.is_hinted(&row.row.gpus, facts));
-        if !row.without_gpu && (!is_wanted || is_other || has_any(facts, &row.unless)) {
+            || row.is_certain && sure != Match::Certain
+            || has_any(facts, &row.unless);
+        if row.without_gpu {
+            if facts.target.is_known(context) { Match::No } else { Match::Unknown }
+        } else if is_other {
             Match::No
-        } else if !row.without_gpu {
-            sure
-        } else if is_for_any || is_guessed {
-            Match::Unknown
         } else {
-            Match::No
+            sure
         }
     };
     let mut rows = rows.filter(|row| !is_vague(row)).map(|row| (row, match_of(row)));
@@ -76,23 +62,10 @@ pub(super) fn judge(
     if is_again {
         return;
     }
-    let gpus: Vec<&str> = row.row.gpus.iter().map(names::GpuTarget::as_str).collect();
-    let gpus = gpus.join(" or ");
-    let mut hit = match row.needs.as_ref().filter(|_| sure == Match::Unknown) {
-        Some(needs) => {
-            let message = format!("{}; if the GPU is {gpus}, it needs {needs}", named.message);
-            let advice = crate::rule(&row.row.rule).map_or("", |rule| &rule.advice);
-            let hit = Hit::new(&row.row.rule, named.line, message);
-            hit.help(format!("on {gpus}, {advice}"))
-        }
-        None => {
-            let for_them = facts.target.named_of(&row.row.gpus);
-            let says = !for_them.is_empty() && row.row.rule == "gpu-without-rocblas";
-            let end =
-                if says { format!(", and the file is for {for_them}") } else { String::new() };
-            Hit::new(&row.row.rule, named.line, format!("{}{end}", named.message))
-        }
-    };
+    let for_them = facts.target.named_of(&row.row.gpus);
+    let says = !for_them.is_empty() && row.row.rule == "gpu-without-rocblas";
+    let end = if says { format!(", and the file is for {for_them}") } else { String::new() };
+    let mut hit = Hit::new(&row.row.rule, named.line, format!("{}{end}", named.message));
     hit = hit.of(&row.row).about(series(named.release));
     // A pre-release is not the release that the source describes.
     if named.is_word || named.release.contains(|c: char| c.is_ascii_alphabetic()) {

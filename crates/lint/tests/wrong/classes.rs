@@ -39,12 +39,6 @@ pub(crate) const WRONG: &[Wrong] = &[
         "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: a\n      image: docker.io/a/b@sha256:1\n      resources:\n        limits:\n          amd.com/gpu: 1\n      volumeMounts:\n        - { name: dri, mountPath: /dev/dri }\n  volumes:\n    - name: dri\n      hostPath: { path: /dev/dri }\n",
     ),
     (
-        "gpu-target-single",
-        "Dockerfile",
-        2,
-        "FROM docker.io/a/b@sha256:1\nARG AER_ROCM_ARCH=gfx90a\nRUN python setup.py bdist_wheel\n",
-    ),
-    (
         "release-repeated",
         "Dockerfile",
         3,
@@ -73,12 +67,6 @@ pub(crate) const WRONG: &[Wrong] = &[
         "Dockerfile",
         2,
         "FROM docker.io/rocm/dev-ubuntu-24.04:7.2.1-complete@sha256:1\nARG ROCM_DOCKER_ARCH=\"gfx90a;gfx1030;gfx1100\"\nRUN cmake -B build -DGPU_TARGETS=\"$ROCM_DOCKER_ARCH\"\n",
-    ),
-    (
-        "patch-by-line",
-        "Dockerfile",
-        2,
-        "FROM docker.io/rocm/dev-ubuntu-24.04:7.2.1@sha256:1\nRUN sed -i '12i #define A 1' /opt/rocm/include/a/a.h\n",
     ),
     (
         "gpu-tool-on-host",

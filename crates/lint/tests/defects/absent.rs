@@ -1,0 +1,93 @@
+//! Things that a build does without: package lists, a GPU, an address, and code for the GPU.
+
+use super::together::{self, Texts};
+use super::{NONE, expect};
+
+#[test]
+fn a_build_does_not_know_how_old_the_lists_of_its_base_are() {
+    let install = "RUN apt-get install -y curl\n";
+    for (text, expected) in [
+        (format!("FROM docker.io/rocm/pytorch:a@sha256:1\n{install}"), &["2 warning"][..]),
+        (format!("FROM a/b:1\n{install}{install}"), &["2 warning"]),
+        (format!("FROM a/b:1 AS one\nFROM one\n{install}"), &["3 warning"]),
+        (format!("FROM a/b:1\nRUN apt-get update && apt-get install -y a\n{install}"), &[]),
+        // An own image, or one that the caller chooses.
+        (format!("FROM base\n{install}"), &[]),
+        (format!("FROM localhost/base\n{install}"), &[]),
+        (format!("ARG BASE=a/b:1\nFROM ${{BASE}}\n{install}"), &[]),
+        // A script may fetch the lists.
+        (format!("FROM a/b:1\nCOPY a.sh /\nRUN /a.sh\n{install}"), &[]),
+        (format!("FROM a/b:1\nRUN <<E\napt-get update\napt-get install -y a\nE\n"), &[]),
+        ("FROM a/b:1\nRUN apt-get install -y ./a.deb\n".to_owned(), &[]),
+        ("FROM a/b:1\nRUN apt-get install --only-upgrade a\n".to_owned(), &[]),
+    ] {
+        expect("package-lists-missing", NONE, &[("Dockerfile", &text, expected)]);
+    }
+}
+
+const SCRIPTS: Texts = &[
+    ("torch.sh", "#!/bin/sh\nset -e\nif rocminfo | grep -q gfx; then\n  pip install a\nfi\n"),
+    ("version.sh", "#!/bin/sh\nset -e\nrocminfo --version\npip install a\n"),
+    ("device.sh", "#!/bin/sh\nset -e\nif [ -e /dev/kfd ]; then\n  rocminfo\nfi\n"),
+    ("said.sh", "#!/bin/sh\nset -e\necho 'check it with rocminfo'\n# rocminfo\n"),
+];
+
+#[test]
+fn a_script_of_a_build_finds_no_gpu() {
+    let says =
+        |line: usize| format!("{line} `torch.sh` calls `rocminfo`, and the build has no GPU");
+    for (steps, lines) in [
+        ("COPY torch.sh /\nRUN bash /torch.sh\n", &[3][..]),
+        ("COPY . /src/\nWORKDIR /src\nRUN ./torch.sh\n", &[4]),
+        ("COPY torch.sh /\nRUN chmod +x /torch.sh\nCMD [\"/torch.sh\"]\n", &[]),
+        ("# podman build --device /dev/kfd .\nCOPY torch.sh /\nRUN /torch.sh\n", &[]),
+        ("COPY version.sh /\nRUN /version.sh\n", &[]),
+        ("COPY device.sh /\nRUN /device.sh\n", &[]),
+        ("COPY said.sh /\nRUN /said.sh\n", &[]),
+    ] {
+        let text = format!("FROM docker.io/a/b@sha256:1\n{steps}");
+        let expected: Vec<String> = lines.iter().map(|line| says(*line)).collect();
+        let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+        together::expect("gpu-during-build", SCRIPTS, "Dockerfile", &text, &expected);
+    }
+}
+
+#[test]
+fn a_build_gets_no_address_from_its_base() {
+    for (run, expected) in [
+        ("RUN wget -O a.gguf ${LLM_URL}\n", &["2 warning"][..]),
+        ("RUN curl -fLo a \"$MODEL_URL\"\n", &["2 warning"]),
+        ("RUN git clone $REPO_URL /src\n", &["2 warning"]),
+        ("ARG LLM_URL\nRUN wget ${LLM_URL}\n", &[]),
+        ("ENV LLM_URL=https://a.example/b\nRUN wget ${LLM_URL}\n", &[]),
+        ("RUN LLM_URL=$(cat /url) && wget $LLM_URL\n", &[]),
+        ("RUN for LLM_URL in a b; do wget $LLM_URL; done\n", &[]),
+        ("RUN read -r LLM_URL < /url && wget $LLM_URL\n", &[]),
+        ("RUN wget ${LLM_URL:-https://a.example/b}\n", &[]),
+        // A base image can set a part of an address.
+        ("RUN wget $BASE_URL/a\n", &[]),
+        ("RUN . /env && wget $LLM_URL\n", &[]),
+        ("RUN echo $LLM_URL\n", &[]),
+    ] {
+        let text = format!("FROM docker.io/rocm/rocm-terminal@sha256:1\n{run}");
+        expect("undefined-pin", NONE, &[("Dockerfile", &text, expected)]);
+    }
+}
+
+#[test]
+fn onnxruntime_of_the_default_index_is_for_the_cpu() {
+    let rocm = "FROM docker.io/rocm/pytorch@sha256:1\n";
+    for (base, run, expected) in [
+        (rocm, "pip install onnxruntime==1.22.0", &["2 information"][..]),
+        (rocm, "pip3 install numba onnxruntime", &["2 information"]),
+        (rocm, "pip install onnxruntime-rocm", &[]),
+        (rocm, "pip install onnxruntime -f https://repo.radeon.com/rocm/a/", &[]),
+        (rocm, "pip install onnxruntime-genai", &[]),
+        (rocm, "pip uninstall -y onnxruntime", &[]),
+        (rocm, "pip install onnxruntime && echo CPUExecutionProvider", &[]),
+        ("FROM docker.io/library/python:3.12@sha256:1\n", "pip install onnxruntime", &[]),
+    ] {
+        let text = format!("{base}RUN {run}\n");
+        expect("cpu-package", NONE, &[("Dockerfile", &text, expected)]);
+    }
+}
