@@ -138,8 +138,7 @@ impl Stage {
                 found.add("package-lists-stale", line, message);
             }
             Lists::OfBase => {
-                let message =
-                    "the package lists are those of the base image, which are old, or removed";
+                let message = "the package lists are those of the base image, if it has any";
                 let hit = Hit::new("package-lists-missing", line, message);
                 found.hit(hit.at_most(Severity::Warning));
             }

@@ -55,11 +55,9 @@ pub(super) fn judge(
     };
     let mut rows = rows.filter(|row| !is_vague(row)).map(|row| (row, match_of(row)));
     let Some((row, sure)) = rows.find(|(_, one)| *one != Match::No) else { return };
-    // Without a known GPU, one finding for each release is enough.
+    // One finding for each release is enough.
     let release = if row.without_gpu { "" } else { named.release.trim_end_matches(".0") };
-    let is_again =
-        (sure == Match::Unknown || row.row.rule == "rocm-outdated") && !found.is_first(release);
-    if is_again {
+    if !found.is_first(release) {
         return;
     }
     let for_them = facts.target.named_of(&row.row.gpus);
@@ -210,6 +208,14 @@ fn installers(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let Some((_, rest)) = url.split_once("repo.radeon.com/amdgpu-install/") else { continue };
         let folder = rest.split('/').next().and_then(release);
         let file = rest.rsplit(INSTALLER).next().filter(|_| rest.contains(INSTALLER));
+        if let Some(version) = file.and_then(without_number) {
+            let message = format!(
+                "AMD names no installer `{version}`: the name also has the release as a number"
+            );
+            let hit = Hit::new("rocm-package-gone", line, message);
+            found.hit(hit.help("copy the name from the list of the folder, for example `amdgpu-install_6.4.60401-1_all.deb` for 6.4.1"));
+            continue;
+        }
         let (Some(folder), Some(file)) = (folder, file.and_then(installed)) else { continue };
         // Older folders have the release of the driver: `22.40`.
         let is_rocm = folder.split('.').next().is_some_and(|major| major.len() == 1);
@@ -448,10 +454,24 @@ fn release_in(text: &str) -> Option<String> {
 /// Returns the release in the rest of the name of AMD's installer: `_6.4.60401-1_all.deb` is 6.4.1.
 fn installed(rest: &str) -> Option<String> {
     let version = rest.strip_prefix(['_', '-'])?.split('-').next()?;
-    let number = version.rsplit('.').next().filter(|last| last.len() == 5)?;
+    let number = version.rsplit('.').next().filter(|last| last.len() == INSTALLED)?;
     let number: u32 = number.parse().ok()?;
     Some(format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100))
 }
+
+/// Returns the version in the rest of the name of an installer, if it lacks the number: the `7.1` of
+/// `_7.1-1_all.deb`.
+fn without_number(rest: &str) -> Option<&str> {
+    let version = rest.strip_prefix(['_', '-'])?.split('-').next()?;
+    let is_version = version.contains('.')
+        && version.chars().all(|c| c.is_ascii_digit() || c == '.' || c == '_')
+        && version.split('.').all(|part| part.len() < INSTALLED);
+    let is_package = [".deb", ".rpm"].iter().any(|end| rest.contains(end));
+    (is_version && is_package).then_some(version)
+}
+
+/// The number of digits of a release in the name of an installer: `60401`.
+const INSTALLED: usize = 5;
 
 /// Returns the release in a part of a file name: `7.0.0rc20250710.tar.gz` is 7.0.0rc20250710.
 fn pre_release(part: &str) -> Option<&str> {

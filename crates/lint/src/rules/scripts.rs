@@ -85,7 +85,12 @@ fn looks_for_gpu(
     if is_given || script.code.contains("/dev/kfd") {
         return;
     }
-    if let Some(tool) = script.commands.iter().find_map(gpu_tool) {
+    // A list of packages can contain the name of a tool, and a tool alone only prints.
+    let is_used = |one: &&ShellCommand| {
+        let line = script.line(one.words[0].line);
+        ["|", ">", "if ", "$(", "&&"].iter().any(|text| line.contains(text))
+    };
+    if let Some(tool) = script.commands.iter().filter(is_used).find_map(gpu_tool) {
         let name = path.rsplit('/').next().unwrap_or(path);
         let message = format!("`{name}` calls `{tool}`, and the build has no GPU");
         found.add("gpu-during-build", command.words[0].line, message);

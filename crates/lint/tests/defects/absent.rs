@@ -1,4 +1,5 @@
-//! Things that a build does without: package lists, a GPU, an address, and code for the GPU.
+//! Things that a build does without: package lists, a GPU, an address, code for the GPU, the number in
+//! the name of an installer; and tokens in arguments.
 
 use super::together::{self, Texts};
 use super::{NONE, expect};
@@ -29,6 +30,7 @@ const SCRIPTS: Texts = &[
     ("torch.sh", "#!/bin/sh\nset -e\nif rocminfo | grep -q gfx; then\n  pip install a\nfi\n"),
     ("version.sh", "#!/bin/sh\nset -e\nrocminfo --version\npip install a\n"),
     ("device.sh", "#!/bin/sh\nset -e\nif [ -e /dev/kfd ]; then\n  rocminfo\nfi\n"),
+    ("list.sh", "#!/bin/sh\nset -e\nlist=(\n  clinfo lspci\n  rocminfo\n)\nrocminfo\n"),
     ("said.sh", "#!/bin/sh\nset -e\necho 'check it with rocminfo'\n# rocminfo\n"),
 ];
 
@@ -43,6 +45,7 @@ fn a_script_of_a_build_finds_no_gpu() {
         ("# podman build --device /dev/kfd .\nCOPY torch.sh /\nRUN /torch.sh\n", &[]),
         ("COPY version.sh /\nRUN /version.sh\n", &[]),
         ("COPY device.sh /\nRUN /device.sh\n", &[]),
+        ("COPY list.sh /\nRUN /list.sh\n", &[]),
         ("COPY said.sh /\nRUN /said.sh\n", &[]),
     ] {
         let text = format!("FROM docker.io/a/b@sha256:1\n{steps}");
@@ -90,4 +93,44 @@ fn onnxruntime_of_the_default_index_is_for_the_cpu() {
         let text = format!("{base}RUN {run}\n");
         expect("cpu-package", NONE, &[("Dockerfile", &text, expected)]);
     }
+}
+
+#[test]
+fn the_name_of_an_installer_contains_a_number() {
+    let url = "https://repo.radeon.com/amdgpu-install/7.1/ubuntu/noble/amdgpu-install";
+    for (name, expected) in [
+        ("_7.1-1_all.deb", &["1 error"][..]),
+        ("_7.1.0-1_all.deb", &["1 error"]),
+        ("-7.1-1.el9.noarch.rpm", &["1 error"]),
+        ("_7.1.70100-1_all.deb", &[]),
+        ("_${VERSION}-1_all.deb", &[]),
+        ("_7.1*_all.deb", &[]),
+        ("_$NUMBER.deb", &[]),
+    ] {
+        expect("rocm-package-gone", NONE, &[("a.sh", &format!("wget {url}{name}\n"), expected)]);
+    }
+    let own = "wget https://a.example/amdgpu-install_7.1-1_all.deb\n";
+    expect("rocm-package-gone", NONE, &[("a.sh", own, &[])]);
+}
+
+#[test]
+fn a_token_is_passed_by_its_name() {
+    for (line, expected) in [
+        ("docker run -e HF_TOKEN=$HF_TOKEN localhost/a", &["1 information"][..]),
+        ("podman run --env \"HUGGING_FACE_HUB_TOKEN=${HF_TOKEN}\" localhost/a", &["1 information"]),
+        ("llama-server --hf-token \"$HF_TOKEN\" -hf a/b", &["1 information"]),
+        ("docker run -e HF_TOKEN localhost/a", &[]),
+        ("docker run --env-file .env localhost/a", &[]),
+        ("docker run -e HF_HOME=$HF_HOME localhost/a", &[]),
+        ("HF_TOKEN=$TOKEN llama-server -hf a/b", &[]),
+        ("export HF_TOKEN=$TOKEN", &[]),
+        // It ends at once.
+        ("hf auth login --token $HF_TOKEN", &[]),
+        ("echo \"docker run -e HF_TOKEN=$HF_TOKEN localhost/a\"", &[]),
+        ("# docker run -e HF_TOKEN=$HF_TOKEN localhost/a", &[]),
+    ] {
+        expect("token-in-arguments", NONE, &[("a.sh", &format!("{line}\n"), expected)]);
+    }
+    let text = "docker run -e HF_TOKEN=$HF_TOKEN localhost/a\n";
+    expect("token-in-arguments", NONE, &[("tests/a.sh", text, &[])]);
 }

@@ -45,6 +45,12 @@ pub(crate) const WRONG: &[Wrong] = &[
         "ARG ROCM_VERSION=7.2.3\nFROM docker.io/rocm/pytorch:rocm${ROCM_VERSION}_ubuntu24.04_py3.12_pytorch_release_2.9.1\nRUN pip install a==1 -f https://repo.radeon.com/rocm/manylinux/rocm-rel-7.2.3/\n",
     ),
     (
+        "token-in-arguments",
+        "run.sh",
+        2,
+        "docker run --rm \\\n  -e HF_TOKEN=$HF_TOKEN localhost/a\n",
+    ),
+    (
         "cpu-package",
         "Dockerfile",
         2,
