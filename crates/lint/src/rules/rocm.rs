@@ -213,7 +213,7 @@ fn installers(facts: &Facts<'_>, found: &mut Findings<'_>) {
                 "AMD names no installer `{version}`: the name also has the release as a number"
             );
             let hit = Hit::new("rocm-package-gone", line, message);
-            found.hit(hit.help("copy the name from the list of the folder, for example `amdgpu-install_6.4.60401-1_all.deb` for 6.4.1"));
+            found.hit(hit.help("copy the name from the list of files in the folder"));
             continue;
         }
         let (Some(folder), Some(file)) = (folder, file.and_then(installed)) else { continue };

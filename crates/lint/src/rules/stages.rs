@@ -256,7 +256,7 @@ fn without_target(facts: &Facts<'_>, found: &mut Findings<'_>) {
 const TOOLS: [&str; 5] = ["rocminfo", "rocm-smi", "amd-smi", "rocm_agent_enumerator", "clinfo"];
 
 /// Returns the tool of a command that looks for a GPU.
-pub(super) fn gpu_tool<'c>(command: &'c ShellCommand) -> Option<&'c str> {
+pub(super) fn gpu_tool(command: &ShellCommand) -> Option<&str> {
     let program = command.words[0].text.rsplit('/').next().unwrap_or_default();
     let is_help = |word: &str| word.contains("version") || word.contains("help") || word == "-h";
     let asks = !command.words[1..].iter().any(|word| is_help(&word.text));

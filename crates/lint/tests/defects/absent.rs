@@ -18,7 +18,7 @@ fn a_build_does_not_know_how_old_the_lists_of_its_base_are() {
         (format!("ARG BASE=a/b:1\nFROM ${{BASE}}\n{install}"), &[]),
         // A script may fetch the lists.
         (format!("FROM a/b:1\nCOPY a.sh /\nRUN /a.sh\n{install}"), &[]),
-        (format!("FROM a/b:1\nRUN <<E\napt-get update\napt-get install -y a\nE\n"), &[]),
+        ("FROM a/b:1\nRUN <<E\napt-get update\napt-get install -y a\nE\n".to_owned(), &[]),
         ("FROM a/b:1\nRUN apt-get install -y ./a.deb\n".to_owned(), &[]),
         ("FROM a/b:1\nRUN apt-get install --only-upgrade a\n".to_owned(), &[]),
     ] {
@@ -133,4 +133,35 @@ fn a_token_is_passed_by_its_name() {
     }
     let text = "docker run -e HF_TOKEN=$HF_TOKEN localhost/a\n";
     expect("token-in-arguments", NONE, &[("tests/a.sh", text, &[])]);
+}
+
+const IMAGES: Texts = &[
+    ("Dockerfile", "FROM a/b:1\nRUN cmake -B build -DGGML_HIP=ON -DGPU_TARGETS=gfx1103\n"),
+    ("both.Dockerfile", "FROM a/b:1\nRUN cmake -B b -DGPU_TARGETS='gfx1102;gfx1103'\n"),
+    ("family.Dockerfile", "FROM a/b:1\nRUN cmake -B b -DGPU_TARGETS=gfx110X\n"),
+    ("choice.Dockerfile", "FROM a/b:1\nARG GPU_TARGETS\nRUN cmake -B b -DGPU_TARGETS=gfx1103\n"),
+    ("torch.Dockerfile", "FROM a/b:1\nRUN pip install torch && cmake -B b -DGPU_TARGETS=gfx1103\n"),
+    ("none.Dockerfile", "FROM a/b:1\nENV PYTORCH_ROCM_ARCH=gfx1103\nRUN pip install a\n"),
+];
+
+#[test]
+fn a_service_runs_what_its_image_contains() {
+    for (file, value, is_wrong) in [
+        ("Dockerfile", "11.0.2", true),
+        ("Dockerfile", "11.0.3", false),
+        ("both.Dockerfile", "11.0.2", false),
+        ("family.Dockerfile", "11.0.2", false),
+        ("choice.Dockerfile", "11.0.2", false),
+        ("torch.Dockerfile", "11.0.2", false),
+        ("none.Dockerfile", "11.0.2", false),
+    ] {
+        let text = format!(
+            "# gfx1103\nservices:\n  a:\n    build: {{ context: ., dockerfile: {file} }}\n    environment:\n      - HSA_OVERRIDE_GFX_VERSION={value}\n"
+        );
+        let message = format!(
+            "6 `HSA_OVERRIDE_GFX_VERSION={value}` selects code for gfx1102, but `{file}` compiles only for gfx1103"
+        );
+        let expected: &[&str] = if is_wrong { &[&message] } else { &[] };
+        together::expect("hsa-override-other", IMAGES, "compose.yml", &text, expected);
+    }
 }
