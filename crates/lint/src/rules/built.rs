@@ -25,8 +25,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         if facts.kind == Kind::Compose {
             without_gpu(facts, &build, &chosen, files, found);
             if let Some(service) = service(facts, &build) {
-                let image = Facts::read("Dockerfile", &chosen);
-                contradictions::of_service(&service.options, &image, &build.path, found);
+                contradictions::of_service(&service.options, &chosen, &build.path, found);
             }
         }
     }

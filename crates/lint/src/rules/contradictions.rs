@@ -90,14 +90,15 @@ const SETS_TARGETS: [&str; 4] = ["gpu_archs", "gpu_targets", "hip_architectures"
 
 /// Checks for the override of a service that selects a target for which CMake compiles nothing in
 /// the service's image.
-pub(super) fn of_service(
-    service: &[Word],
-    image: &Facts<'_>,
-    path: &str,
-    found: &mut Findings<'_>,
-) {
+pub(super) fn of_service(service: &[Word], dockerfile: &str, path: &str, found: &mut Findings<'_>) {
+    let start = format!("--env={}=", ::pins::OVERRIDE);
+    // Most services have no override, so that their image need not be read.
+    if !service.iter().any(|word| word.text.starts_with(&start)) {
+        return;
+    }
+    let image = Facts::read("Dockerfile", dockerfile);
     let mut built: BTreeSet<GpuTarget> = BTreeSet::new();
-    for value in options(image) {
+    for value in options(&image) {
         let own = targets(&value.to_ascii_lowercase());
         // `gfx110X`, `gfx11-generic` and unknown parts can contain any target.
         if own.is_empty() || value.matches("gfx").count() != own.len() {
@@ -109,11 +110,10 @@ pub(super) fn of_service(
     let lower = image.code.to_ascii_lowercase();
     let count =
         |names: &[&str]| names.iter().map(|name| lower.matches(name).count()).sum::<usize>();
-    let is_only = count(&["torch", "vllm"]) == 0 && count(&SETS_TARGETS) == options(image).count();
+    let is_only = count(&["torch", "vllm"]) == 0 && count(&SETS_TARGETS) == options(&image).count();
     if built.is_empty() || built.len() > FEW || !is_only {
         return;
     }
-    let start = format!("--env={}=", ::pins::OVERRIDE);
     for word in service {
         let Some(value) = word.text.strip_prefix(&start) else { continue };
         let Some(target) = unbuilt(value, &built) else { continue };

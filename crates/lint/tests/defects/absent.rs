@@ -29,7 +29,7 @@ fn a_build_does_not_know_how_old_the_lists_of_its_base_are() {
 const SCRIPTS: Texts = &[
     ("torch.sh", "#!/bin/sh\nset -e\nif rocminfo | grep -q gfx; then\n  pip install a\nfi\n"),
     ("version.sh", "#!/bin/sh\nset -e\nrocminfo --version\npip install a\n"),
-    ("device.sh", "#!/bin/sh\nset -e\nif [ -e /dev/kfd ]; then\n  rocminfo\nfi\n"),
+    ("device.sh", "#!/bin/sh\nset -e\nif [ -e /dev/kfd ]; then\n  rocminfo | grep gfx\nfi\n"),
     ("list.sh", "#!/bin/sh\nset -e\nlist=(\n  clinfo lspci\n  rocminfo\n)\nrocminfo\n"),
     ("said.sh", "#!/bin/sh\nset -e\necho 'check it with rocminfo'\n# rocminfo\n"),
 ];
