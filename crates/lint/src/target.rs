@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use ::names::{GfxVersion, GpuTarget};
 
+use crate::Context;
 use crate::data::{GpuRow, data};
-use crate::{Context, Facts};
 
 /// How certain it is that a row about some GPUs applies to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,9 +36,6 @@ pub(crate) struct Target {
 /// Variables and options with the targets of a build, in lower case.
 const BUILDS: [&str; 6] =
     ["rocm_arch", "arch_list", "amdgpu_targets", "gpu_targets", "gpu_archs", "hip_architectures"];
-
-/// Words for GPUs inside a processor, in lower case.
-const INSIDE: [&str; 5] = ["apu", "apus", "igpu", "ryzen", "strix"];
 
 /// The minimum number of targets for a comment to count as a list, for example of supported GPUs.
 const LIST: usize = 3;
@@ -104,27 +101,9 @@ impl Target {
             .or_else(project)
     }
 
-    /// Returns whether something suggests one of these GPUs, although nothing names it: their
-    /// family, an override for it, or the words for GPUs inside a processor.
-    pub(crate) fn is_hinted(&self, gpus: &[GpuTarget], facts: &Facts<'_>) -> bool {
-        let lower = format!("{}\n{}", facts.file, facts.text).to_ascii_lowercase();
-        let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
-        let family = |gpu: &GpuTarget| {
-            let name = gpu.as_str();
-            lower.contains(&name[..name.len() - 1])
-                || self.imitated.iter().any(|own| is_related(own, gpu))
-        };
-        gpus.iter().any(family) || words.any(|word| INSIDE.contains(&word))
-    }
-
     /// Returns whether it is known which GPU the file targets.
     pub(crate) fn is_known(&self, context: Context<'_>) -> bool {
         !self.named.is_empty() || context.gpu.or(context.project_gpu).is_some()
-    }
-
-    /// Returns whether neither the file, its overrides nor the project name a GPU.
-    pub(crate) fn is_unknown(&self, context: Context<'_>) -> bool {
-        !self.is_known(context) && self.imitated.is_empty()
     }
 
     /// Returns whether the file names or imitates one of these GPUs.

@@ -141,7 +141,8 @@ fn every_rule_that_the_code_names_exists() {
 fn every_row_of_the_catalogue_has_a_rule_that_a_file_breaks() {
     let rows: BTreeSet<&str> =
         rules().iter().flat_map(|rule| rule.catalogue.iter().map(String::as_str)).collect();
-    for number in 1..=30 {
+    // 23 is no longer checked: the path of the device libraries differs, and people know theirs.
+    for number in (1..=30).filter(|number| *number != 23) {
         assert!(rows.contains(format!("L{number}").as_str()), "L{number}");
     }
     for rule in rules() {

@@ -43,7 +43,6 @@ pub(crate) fn complete(facts: &mut Facts<'_>, exists: &dyn Exists) {
         let others = exists.compose_files(facts.file);
         facts.problems.extend(undefined(services, &base, &others));
     }
-    facts.problems.extend(built(services, text));
     facts.problems.extend(nvidia(&root, services, text, &base));
 }
 
@@ -164,25 +163,6 @@ fn undefined(services: &Node, base: &Facts<'_>, others: &[String]) -> Vec<Proble
             Problem { rule: "compose-reference", line, message }
         })
         .collect()
-}
-
-/// Returns the services whose image is replaced, although the base file builds it.
-fn built(own: &Node, text: &str) -> Vec<Problem> {
-    let documents = yaml::documents(text);
-    let services = documents.first().and_then(|root| root.get("services"));
-    let both = own.entries().iter().filter_map(|(name, service)| {
-        let image = service.get("image")?;
-        let base = services?.get(name.text()?)?;
-        let is_built = base.get("build").is_some() && service.get("build").is_none();
-        is_built.then_some((image.line, image.text()?))
-    });
-    both.map(|(line, image)| {
-        let message = format!(
-            "the base file builds this service, so `{image}` is only the name of the build"
-        );
-        Problem { rule: "image-and-build", line, message }
-    })
-    .collect()
 }
 
 /// Returns the services of the base file that still ask for an NVIDIA GPU, although the override is

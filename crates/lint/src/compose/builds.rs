@@ -1,10 +1,7 @@
 //! Checks the services of a compose file that have both `build` and `image`.
 
 use crate::facts::Problem;
-use crate::rules::is_moving_name;
 use crate::yaml::Node;
-
-use super::interpolated;
 
 /// What distinguishes two builds.
 #[derive(PartialEq, Eq)]
@@ -35,14 +32,6 @@ pub(super) fn check(services: &Node, problems: &mut Vec<Problem>) {
             continue;
         }
         let Some(text) = image.text() else { continue };
-        let reference = interpolated(text);
-        // One finding for each name is enough.
-        let is_first = earlier.iter().all(|one| one.image != text);
-        if is_first && is_pulled(service) && is_moving_name(&reference) {
-            let message =
-                format!("`{reference}` is pulled if it exists, although the service has a `build`");
-            problems.push(Problem { rule: "image-and-build", line: image.line, message });
-        }
         let (name_text, build) = (name.text().unwrap_or_default(), described(build));
         let one = Built { name: name_text, image: text, build };
         let is_other = |other: &&Built<'_>| other.image == one.image && other.build != one.build;
@@ -61,12 +50,6 @@ pub(super) fn check(services: &Node, problems: &mut Vec<Problem>) {
 
 /// The maximum number of services that are compared with each other.
 const MOST_SERVICES: usize = 100;
-
-/// Returns whether Compose pulls the image of a service before it builds it.
-fn is_pulled(service: &Node) -> bool {
-    let policy = service.get("pull_policy").and_then(Node::text);
-    !matches!(policy, Some("build" | "never"))
-}
 
 /// Returns what distinguishes a build from others.
 fn described(build: &Node) -> Build {

@@ -225,8 +225,6 @@ pub(crate) struct Row {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RocmRow {
     pub(crate) releases: Vec<Releases>,
-    /// What these GPUs need, shown for files that do not name a GPU; with `None`, nothing is shown.
-    pub(crate) needs: Option<String>,
     /// Whether the row applies only to files that name no GPU.
     pub(crate) without_gpu: bool,
     /// Whether the row applies only to files that name no other GPUs.

@@ -249,14 +249,12 @@ fn read_rule(report: &mut Report<'_>, named: &Named<'_>) -> Result<Rule, Reporte
 fn read_rocm(report: &mut Report<'_>, named: &Named<'_>) -> Result<RocmRow, Reported> {
     named.table.check_form(report, forms::ROCM.keys);
     let releases = named.releases(report);
-    let needs = named.table.optional(report, "needs", line);
     let without_gpu = named.table.flag(report, "without-gpu");
     let is_certain = named.table.flag(report, "only-gpu");
     let unless = named.table.texts(report, "unless", "tensile", lower);
     let row = named.row_without_message(report);
     Ok(RocmRow {
         releases: releases?,
-        needs: needs?,
         without_gpu: without_gpu?,
         is_certain: is_certain?,
         unless: unless?,

@@ -293,13 +293,6 @@ pub const ROCM: Form = Form::of(
         &[
             RELEASES,
             Key::optional(
-                "needs",
-                Kind::Text,
-                "What the GPUs need; shown for a file that does not name a GPU.",
-                "nothing is shown",
-                "needs = \"a newer release\"",
-            ),
-            Key::optional(
                 "without-gpu",
                 Kind::Flag,
                 "Whether the row applies only to files that name no GPU.",

@@ -12,6 +12,8 @@ use crate::{Facts, Findings, Hit, Kind, Severity};
 enum Lists {
     /// Nothing is known about them.
     Unknown,
+    /// They are those of the base image, if it has any.
+    OfBase,
     /// There are none.
     Missing,
     /// An earlier instruction fetched them.
@@ -34,6 +36,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let start = match parent(facts, all, stage) {
             Some(earlier) => ends.get(earlier - 1).copied().unwrap_or(Lists::Unknown),
             None if is_without_lists(facts, all, stage) => Lists::Missing,
+            None if is_published(fixed_base(facts, all, stage)) => Lists::OfBase,
             None => Lists::Unknown,
         };
         let mut own = Stage { lists: start, is_reported: false };
@@ -71,6 +74,11 @@ fn is_without_lists(facts: &Facts<'_>, all: &[Instruction], stage: usize) -> boo
     matches_any(&data().without_lists, &path_and_tag(fixed_base(facts, all, stage)))
 }
 
+/// Returns whether somebody else built an image, at a time that the file does not choose.
+fn is_published(image: &str) -> bool {
+    image.contains('/') && !image.contains(UNKNOWN) && !image.starts_with("local")
+}
+
 /// A stage, up to the instruction that was read last.
 struct Stage {
     lists: Lists,
@@ -102,7 +110,7 @@ impl Stage {
                 _ => script |= words[0].contains(['/', UNKNOWN]) || program.ends_with(".sh"),
             }
         }
-        if script && self.lists == Lists::Missing {
+        if script && matches!(self.lists, Lists::Missing | Lists::OfBase) {
             self.lists = Lists::Unknown;
         }
     }
@@ -128,6 +136,11 @@ impl Stage {
             Lists::Old => {
                 let message = "the package lists are those of an earlier layer";
                 found.add("package-lists-stale", line, message);
+            }
+            Lists::OfBase => {
+                let message = "the package lists are those of the base image, if it has any";
+                let hit = Hit::new("package-lists-missing", line, message);
+                found.hit(hit.at_most(Severity::Warning));
             }
             Lists::Unknown | Lists::New => return,
         }

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::images;
 use super::stages::{command_of, fixed_base, instruction_of, last_stages};
+use super::{contradictions, images};
 use crate::compose::{self, Build};
-use crate::facts::Package;
+use crate::facts::{Container, Package};
 use crate::shell::{ShellCommand, UNKNOWN, Word};
 use crate::{Context, Exists, Facts, Finding, Findings, Hit, Kind, requirements};
 
@@ -24,8 +24,18 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         }
         if facts.kind == Kind::Compose {
             without_gpu(facts, &build, &chosen, files, found);
+            if let Some(service) = service(facts, &build) {
+                contradictions::of_service(&service.options, &chosen, &build.path, found);
+            }
         }
     }
+}
+
+/// Returns the service that a build is for.
+fn service<'f>(facts: &'f Facts<'_>, build: &Build) -> Option<&'f Container> {
+    let is_its =
+        |one: &&Container| one.service.as_ref().is_some_and(|own| own.text == build.service);
+    facts.containers.iter().find(is_its)
 }
 
 /// The maximum number of builds of a script that are read.
@@ -88,7 +98,7 @@ fn build_of(command: &ShellCommand) -> Option<Build> {
 }
 
 /// The rules about what an argument can choose: images, releases, packages, and GPUs.
-const RULES: [&str; 36] = [
+const RULES: [&str; 35] = [
     "base-end-of-life",
     "branch-as-commit",
     "build-native",
@@ -98,7 +108,6 @@ const RULES: [&str; 36] = [
     "glibc-older",
     "gpu-target-list",
     "gpu-target-missing",
-    "gpu-target-single",
     "gpu-without-rocblas",
     "image-moved",
     "image-tag-missing",
@@ -288,11 +297,7 @@ fn without_gpu(
     files: &dyn Exists,
     found: &mut Findings<'_>,
 ) {
-    let own = facts
-        .containers
-        .iter()
-        .find(|one| one.service.as_ref().is_some_and(|service| service.text == build.service));
-    let Some(own) = own else { return };
+    let Some(own) = service(facts, build) else { return };
     let has = |start: &str| own.options.iter().any(|one| one.text.starts_with(start));
     let is_kfd = |one: &&Word| one.text.starts_with("--device=/dev/kfd");
     let device = own.options.iter().find(is_kfd);

@@ -1,12 +1,9 @@
-//! Rules for names and targets of GPUs: names with a wrong target, and builds for a single target.
-
-use std::collections::{BTreeMap, BTreeSet};
+//! A rule for names of GPUs with a wrong target.
 
 use ::names::GpuTarget;
 
 use crate::data::data;
-use crate::target::targets;
-use crate::{Facts, Findings, Hit, Kind};
+use crate::{Facts, Findings};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let overrides = facts.text.to_ascii_lowercase().contains("hsa_override");
@@ -15,10 +12,6 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         if let Some(message) = mixed_up(&lower).or_else(|| explained(&lower, overrides)) {
             found.add("silicon-mixup", line, message);
         }
-    }
-    if facts.kind == Kind::Dockerfile {
-        single(facts, found);
-        family_index(facts, found);
     }
 }
 
@@ -117,92 +110,6 @@ const NEAR: usize = 30;
 
 /// The length of the longest rest of a name: ` xtx`, `+ 395`.
 const NAME: usize = 8;
-
-/// Words of comments, names and images that show which GPU a file is for.
-const GPUS: [&str; 10] =
-    ["radeon", "instinct", "mi50", "mi60", "mi1", "mi2", "mi3", "navi", "vega", "rx "];
-
-/// Texts that show that a Dockerfile compiles GPU code.
-const COMPILES: [&str; 10] = [
-    "cmake",
-    "setup.py",
-    "hipcc",
-    "--no-build-isolation",
-    "bdist_wheel",
-    "-m build",
-    "pip wheel",
-    "ninja",
-    "make ",
-    "git+",
-];
-
-/// Servers with indexes of wheels for a family of GPUs: `…/v2/gfx110X-all/`.
-const SERVERS: [&str; 2] = ["amd.com/", "cloudfront.net/"];
-
-/// Checks for wheels for one family of GPUs in a file that does not say which GPU it is for.
-fn family_index(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    let lower = format!("{}\n{}", facts.file, facts.text).to_ascii_lowercase();
-    let has = |texts: &[&str]| texts.iter().any(|text| lower.contains(text));
-    let names_product =
-        || data().gpus.iter().flat_map(|row| &row.words).any(|word| lower.contains(word.as_str()));
-    if !has(&SERVERS) || has(&GPUS) || has(&["hsa_override"]) || names_product() {
-        return;
-    }
-    let mut families: BTreeMap<&str, usize> = BTreeMap::new();
-    for (line, text) in facts.lines().filter(|(_, text)| text.contains("gfx")) {
-        let names = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
-        let names: Vec<&str> = names.filter(|name| name.starts_with("gfx")).collect();
-        let is_index = |name: &&str| {
-            SERVERS.iter().any(|server| text.contains(server)) && text.contains(&format!("/{name}"))
-        };
-        // Another mention says which GPU is meant, or lets the caller choose it.
-        if facts.kind.is_comment(text) || !names.iter().all(is_index) {
-            return;
-        }
-        for name in names {
-            families.entry(name).or_insert(line);
-        }
-    }
-    let family = families.first_key_value().filter(|_| families.len() == 1);
-    // The name of a single GPU says which one is meant.
-    if let Some((family, line)) = family.filter(|(name, _)| name.parse::<GpuTarget>().is_err()) {
-        let message = format!("the packages of the index `{family}` are for these GPUs only");
-        let hit = Hit::new("gpu-target-single", *line, message);
-        found.hit(hit.help("say in the name or a comment which GPUs the image is for, or let the caller choose the index with an `ARG`"));
-    }
-}
-
-/// Checks for a build for one target in a file that does not say which GPU it is for.
-fn single(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    let lower = format!("{}\n{}", facts.file, facts.text).to_ascii_lowercase();
-    let has = |texts: &[&str]| texts.iter().any(|text| lower.contains(text));
-    let products = || data().gpus.iter().flat_map(|row| &row.words);
-    if !lower.contains("gfx") || has(&GPUS) || !has(&COMPILES) || has(&["hsa_override"]) {
-        return;
-    }
-    if products().any(|word| lower.contains(word.as_str())) {
-        return;
-    }
-    let is_target = |text: &str| text.trim().parse::<GpuTarget>().is_ok();
-    let is_setting =
-        |line: usize| facts.settings.iter().any(|one| one.line == line && is_target(&one.value));
-    let mut named: BTreeSet<GpuTarget> = BTreeSet::new();
-    let mut first = None;
-    for (line, text) in facts.lines().filter(|(_, text)| text.contains("gfx")) {
-        if facts.kind.is_comment(text) || text.contains('#') || !is_setting(line) {
-            return;
-        }
-        first = first.or(Some(line));
-        named.extend(targets(&text.to_ascii_lowercase()));
-    }
-    if facts.file.to_ascii_lowercase().contains("gfx") || named.len() != 1 {
-        return;
-    }
-    if let (Some(line), Some(target)) = (first, named.first()) {
-        let message = format!("what the image compiles runs on {target} only");
-        found.add("gpu-target-single", line, message);
-    }
-}
 
 #[cfg(test)]
 mod tests {

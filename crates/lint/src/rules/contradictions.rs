@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ::names::{GfxVersion, GpuTarget};
 
 use super::images;
-use crate::shell::{Scope, Setting, UNKNOWN};
+use crate::shell::{Scope, Setting, UNKNOWN, Word};
 use crate::target::targets;
 use crate::{Facts, Findings, Hit, Kind, Severity};
 
@@ -45,15 +45,7 @@ fn overrides(facts: &Facts<'_>, found: &mut Findings<'_>) {
         }
         add(&setting.value);
     }
-    for word in facts.commands.iter().flat_map(|command| &command.words) {
-        let option = word.text.strip_prefix("-D").and_then(|rest| rest.split_once('='));
-        let name = option.map(|(name, _)| name.split(':').next().unwrap_or(name));
-        if let Some((_, value)) = option.filter(|_| name.is_some_and(|one| BUILDS.contains(&one)))
-            && !value.chars().all(|c| c == UNKNOWN)
-        {
-            add(value);
-        }
-    }
+    options(facts).for_each(&mut add);
     if !is_sure || built.is_empty() || built.len() > FEW {
         return;
     }
@@ -61,18 +53,82 @@ fn overrides(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let is_override = |one: &&Setting| one.name == ::pins::OVERRIDE && one.scope == Scope::Image;
     for setting in facts.settings.iter().filter(is_override) {
         let Setting { name, value, line, .. } = setting;
-        let target = value.trim().parse::<GfxVersion>().ok().and_then(|one| one.target());
-        let Some(target) = target.filter(|target| !built.contains(target)) else { continue };
+        let Some(target) = unbuilt(value, &built) else { continue };
         if places.iter().any(|(at, rule)| at == line && rule.starts_with("hsa-override")) {
             continue;
         }
-        let names: Vec<&str> = built.iter().map(GpuTarget::as_str).collect();
         let message = format!(
             "`{name}={value}` selects code for {target}, but the file builds only for {}",
-            names.join(", ")
+            listed(&built)
         );
         let hit = Hit::new("hsa-override-other", *line, message).at_most(Severity::Warning);
         found.hit(hit.help("build for the GPU that the override names, or remove the override"));
+    }
+}
+
+/// Returns the known values of the options of CMake with the targets of a build.
+fn options<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = &'f str> {
+    facts.commands.iter().flat_map(|command| &command.words).filter_map(|word| {
+        let (name, value) = word.text.strip_prefix("-D")?.split_once('=')?;
+        let is_target = name.split(':').next().is_some_and(|one| BUILDS.contains(&one));
+        (is_target && !value.chars().all(|c| c == UNKNOWN)).then_some(value)
+    })
+}
+
+/// Returns the target that an override selects, if nothing is built for it.
+fn unbuilt(value: &str, built: &BTreeSet<GpuTarget>) -> Option<GpuTarget> {
+    let target = value.trim().parse::<GfxVersion>().ok().and_then(|one| one.target())?;
+    (!built.contains(&target)).then_some(target)
+}
+
+fn listed(built: &BTreeSet<GpuTarget>) -> String {
+    built.iter().map(GpuTarget::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// Parts of the names of variables and options with targets, in lower case.
+const SETS_TARGETS: [&str; 4] = ["gpu_archs", "gpu_targets", "hip_architectures", "rocm_arch"];
+
+/// Checks for the override of a service that selects a target for which CMake compiles nothing in
+/// the service's image.
+pub(super) fn of_service(service: &[Word], dockerfile: &str, path: &str, found: &mut Findings<'_>) {
+    let start = format!("--env={}=", ::pins::OVERRIDE);
+    // Most services have no override, so that their image need not be read.
+    if !service.iter().any(|word| word.text.starts_with(&start)) {
+        return;
+    }
+    let image = Facts::read("Dockerfile", dockerfile);
+    let mut built: BTreeSet<GpuTarget> = BTreeSet::new();
+    for value in options(&image) {
+        let own = targets(&value.to_ascii_lowercase());
+        // `gfx110X`, `gfx11-generic` and unknown parts can contain any target.
+        if own.is_empty() || value.matches("gfx").count() != own.len() {
+            return;
+        }
+        built.extend(own);
+    }
+    // The image may choose between targets, or have wheels with code for other GPUs.
+    let lower = image.code.to_ascii_lowercase();
+    let count =
+        |names: &[&str]| names.iter().map(|name| lower.matches(name).count()).sum::<usize>();
+    let is_only = count(&["torch", "vllm"]) == 0 && count(&SETS_TARGETS) == options(&image).count();
+    if built.is_empty() || built.len() > FEW || !is_only {
+        return;
+    }
+    for word in service {
+        let Some(value) = word.text.strip_prefix(&start) else { continue };
+        let Some(target) = unbuilt(value, &built) else { continue };
+        let is_said =
+            |(at, rule): &(usize, &str)| *at == word.line && rule.starts_with("hsa-override");
+        if found.places().iter().any(is_said) {
+            continue;
+        }
+        let message = format!(
+            "`{}={value}` selects code for {target}, but `{path}` compiles only for {}",
+            ::pins::OVERRIDE,
+            listed(&built)
+        );
+        let hit = Hit::new("hsa-override-other", word.line, message).at_most(Severity::Warning);
+        found.hit(hit.help("compile for the GPU that the override names, or remove the override"));
     }
 }
 

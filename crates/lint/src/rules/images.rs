@@ -156,26 +156,6 @@ fn is_trial(facts: &Facts<'_>, image: &Image) -> bool {
     facts.kind == Kind::Shell && is_removed && release(&image.reference).is_some()
 }
 
-/// Returns whether a name is one that a registry can have, with a tag that its owner moves: not a
-/// release, and not a tag for a build on this machine.
-pub(crate) fn is_moving_name(reference: &str) -> bool {
-    let Parts { path, has_registry, tag, has_digest, .. } = parts(reference);
-    let is_local = NOT_PULLED.iter().any(|start| reference.starts_with(start))
-        || reference.starts_with("local.")
-        || reference.contains([UNKNOWN, '$']);
-    let is_own_tag = |text: &str| {
-        let mut words = text.split(['-', '_', '.']);
-        words.any(|word| matches!(word, "dev" | "local" | "test")) || is_release(text, path)
-    };
-    let is_public = has_registry || path.matches('/').count() == 1;
-    is_public
-        && !is_local
-        && !has_digest
-        && !path.contains(|c: char| c.is_ascii_uppercase())
-        && !path.contains("your")
-        && !tag.is_some_and(is_own_tag)
-}
-
 /// Returns whether a tag names one release, build, day or commit: `7.0.2-complete`, `v0.23.0`,
 /// `server-rocm-b4719`. AMD's tags name a ROCm release with two or three numbers.
 fn is_release(tag: &str, path: &str) -> bool {

@@ -88,7 +88,6 @@ mod writable;
 
 pub(crate) use commands::{cloned_folder, plain};
 pub(crate) use folder::is_root;
-pub(crate) use images::is_moving_name;
 pub(crate) use pins::check as check_pins;
 pub(crate) use programs::is_conditional;
 pub(crate) use steps::may_be_root;

@@ -37,62 +37,33 @@ pub(super) fn judge(
         .rocm
         .iter()
         .filter(|row| row.releases.iter().any(|releases| releases.contains(&judged)));
-    let is_for_any = facts.target.is_unknown(context);
-    let is_for_servers = named_server(facts);
     // The packages of the release need not be AMD's.
     let is_vague = |row: &RocmRow| named.is_word && row.row.rule == "gpu-without-rocblas";
-    // That a release is old for everyone says more than that it may be too old for one GPU.
-    let mut general = data().rocm.iter().filter(|row| row.without_gpu);
-    let is_old = general.any(|row| row.releases.iter().any(|one| one.contains(&judged)));
-    let is_vain = facts.target.is_known(context) || !is_old;
-    let is_guess = |row: &RocmRow| {
-        !row.without_gpu
-            && facts.target.matches(&row.row.gpus, context) == Match::Unknown
-            && facts.target.is_hinted(&row.row.gpus, facts)
-    };
-    let is_guessed = !is_vain && rows.clone().any(is_guess);
     let match_of = |row: &RocmRow| {
         let sure = facts.target.matches(&row.row.gpus, context);
-        let is_wanted = sure != Match::No && (!row.is_certain || sure == Match::Certain);
-        // Advice for one GPU needs a reason to think of that GPU.
+        // Advice for one GPU needs a file for that GPU.
         let is_other = sure == Match::Unknown
-            && (is_old || is_for_servers || !facts.target.is_hinted(&row.row.gpus, facts));
-        if !row.without_gpu && (!is_wanted || is_other || has_any(facts, &row.unless)) {
+            || row.is_certain && sure != Match::Certain
+            || has_any(facts, &row.unless);
+        if row.without_gpu {
+            if facts.target.is_known(context) { Match::No } else { Match::Unknown }
+        } else if is_other {
             Match::No
-        } else if !row.without_gpu {
-            sure
-        } else if is_for_any || is_guessed {
-            Match::Unknown
         } else {
-            Match::No
+            sure
         }
     };
     let mut rows = rows.filter(|row| !is_vague(row)).map(|row| (row, match_of(row)));
     let Some((row, sure)) = rows.find(|(_, one)| *one != Match::No) else { return };
-    // Without a known GPU, one finding for each release is enough.
+    // One finding for each release is enough.
     let release = if row.without_gpu { "" } else { named.release.trim_end_matches(".0") };
-    let is_again =
-        (sure == Match::Unknown || row.row.rule == "rocm-outdated") && !found.is_first(release);
-    if is_again {
+    if !found.is_first(release) {
         return;
     }
-    let gpus: Vec<&str> = row.row.gpus.iter().map(names::GpuTarget::as_str).collect();
-    let gpus = gpus.join(" or ");
-    let mut hit = match row.needs.as_ref().filter(|_| sure == Match::Unknown) {
-        Some(needs) => {
-            let message = format!("{}; if the GPU is {gpus}, it needs {needs}", named.message);
-            let advice = crate::rule(&row.row.rule).map_or("", |rule| &rule.advice);
-            let hit = Hit::new(&row.row.rule, named.line, message);
-            hit.help(format!("on {gpus}, {advice}"))
-        }
-        None => {
-            let for_them = facts.target.named_of(&row.row.gpus);
-            let says = !for_them.is_empty() && row.row.rule == "gpu-without-rocblas";
-            let end =
-                if says { format!(", and the file is for {for_them}") } else { String::new() };
-            Hit::new(&row.row.rule, named.line, format!("{}{end}", named.message))
-        }
-    };
+    let for_them = facts.target.named_of(&row.row.gpus);
+    let says = !for_them.is_empty() && row.row.rule == "gpu-without-rocblas";
+    let end = if says { format!(", and the file is for {for_them}") } else { String::new() };
+    let mut hit = Hit::new(&row.row.rule, named.line, format!("{}{end}", named.message));
     hit = hit.of(&row.row).about(series(named.release));
     // A pre-release is not the release that the source describes.
     if named.is_word || named.release.contains(|c: char| c.is_ascii_alphabetic()) {
@@ -237,6 +208,14 @@ fn installers(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let Some((_, rest)) = url.split_once("repo.radeon.com/amdgpu-install/") else { continue };
         let folder = rest.split('/').next().and_then(release);
         let file = rest.rsplit(INSTALLER).next().filter(|_| rest.contains(INSTALLER));
+        if let Some(version) = file.and_then(without_number) {
+            let message = format!(
+                "AMD names no installer `{version}`: the name also has the release as a number"
+            );
+            let hit = Hit::new("rocm-package-gone", line, message);
+            found.hit(hit.help("copy the name from the list of files in the folder"));
+            continue;
+        }
         let (Some(folder), Some(file)) = (folder, file.and_then(installed)) else { continue };
         // Older folders have the release of the driver: `22.40`.
         let is_rocm = folder.split('.').next().is_some_and(|major| major.len() == 1);
@@ -475,10 +454,24 @@ fn release_in(text: &str) -> Option<String> {
 /// Returns the release in the rest of the name of AMD's installer: `_6.4.60401-1_all.deb` is 6.4.1.
 fn installed(rest: &str) -> Option<String> {
     let version = rest.strip_prefix(['_', '-'])?.split('-').next()?;
-    let number = version.rsplit('.').next().filter(|last| last.len() == 5)?;
+    let number = version.rsplit('.').next().filter(|last| last.len() == INSTALLED)?;
     let number: u32 = number.parse().ok()?;
     Some(format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100))
 }
+
+/// Returns the version in the rest of the name of an installer, if it lacks the number: the `7.1` of
+/// `_7.1-1_all.deb`.
+fn without_number(rest: &str) -> Option<&str> {
+    let version = rest.strip_prefix(['_', '-'])?.split('-').next()?;
+    let is_version = version.contains('.')
+        && version.chars().all(|c| c.is_ascii_digit() || c == '.' || c == '_')
+        && version.split('.').all(|part| part.len() < INSTALLED);
+    let is_package = [".deb", ".rpm"].iter().any(|end| rest.contains(end));
+    (is_version && is_package).then_some(version)
+}
+
+/// The number of digits of a release in the name of an installer: `60401`.
+const INSTALLED: usize = 5;
 
 /// Returns the release in a part of a file name: `7.0.0rc20250710.tar.gz` is 7.0.0rc20250710.
 fn pre_release(part: &str) -> Option<&str> {

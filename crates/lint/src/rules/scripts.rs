@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::failures::{is_condition, is_lax, unnoticed};
-use super::stages::{is_own, parts};
+use super::stages::{gives_gpu, gpu_tool, is_own, parts};
 use super::starts::script_text;
 use crate::dockerfile::Instruction;
 use crate::shell::{Operator, ShellCommand, UNKNOWN};
@@ -59,6 +59,7 @@ fn built(facts: &Facts<'_>, files: &dyn Exists, found: &mut Findings<'_>) {
             .collect();
         let Some(text) = script_text(facts, &copies, path, files) else { continue };
         let script = Facts::read("a.sh", &text);
+        looks_for_gpu(facts, command, path, &script, found);
         let message = unnoticed(&script).filter(|message| !message.is_empty() && is_lax(&script));
         if let Some(message) = message {
             let name = path.rsplit('/').next().unwrap_or(path);
@@ -68,6 +69,31 @@ fn built(facts: &Facts<'_>, files: &dyn Exists, found: &mut Findings<'_>) {
             // One such finding is enough for a file.
             found.hit(hit.help("write `set -e` in the second line of the script").about(LAX));
         }
+    }
+}
+
+/// Checks for a script of a build that looks for a GPU, and does without it if it finds none.
+fn looks_for_gpu(
+    facts: &Facts<'_>,
+    command: &ShellCommand,
+    path: &str,
+    script: &Facts<'_>,
+    found: &mut Findings<'_>,
+) {
+    let is_given = facts.line(command.words[0].line).contains("--device") || gives_gpu(facts);
+    // A script with its own test of the device knows of builds.
+    if is_given || script.code.contains("/dev/kfd") {
+        return;
+    }
+    // A list of packages can contain the name of a tool, and a tool alone only prints.
+    let is_used = |one: &&ShellCommand| {
+        let line = script.line(one.words[0].line);
+        ["|", ">", "if ", "$(", "&&"].iter().any(|text| line.contains(text))
+    };
+    if let Some(tool) = script.commands.iter().filter(is_used).find_map(gpu_tool) {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let message = format!("`{name}` calls `{tool}`, and the build has no GPU");
+        found.add("gpu-during-build", command.words[0].line, message);
     }
 }
 

@@ -255,6 +255,19 @@ fn without_target(facts: &Facts<'_>, found: &mut Findings<'_>) {
 /// Tools that print which GPUs there are.
 const TOOLS: [&str; 5] = ["rocminfo", "rocm-smi", "amd-smi", "rocm_agent_enumerator", "clinfo"];
 
+/// Returns the tool of a command that looks for a GPU.
+pub(super) fn gpu_tool(command: &ShellCommand) -> Option<&str> {
+    let program = command.words[0].text.rsplit('/').next().unwrap_or_default();
+    let is_help = |word: &str| word.contains("version") || word.contains("help") || word == "-h";
+    let asks = !command.words[1..].iter().any(|word| is_help(&word.text));
+    Some(program).filter(|program| TOOLS.contains(program) && asks)
+}
+
+/// Returns whether a Dockerfile says how its caller gives the build a GPU.
+pub(super) fn gives_gpu(facts: &Facts<'_>) -> bool {
+    facts.text.lines().any(|text| text.contains("build") && text.contains("--device"))
+}
+
 /// Expressions of torch that need a GPU.
 const NEEDS_GPU: [&str; 3] = ["get_device_name", "get_device_properties", "mem_get_info"];
 
@@ -272,17 +285,12 @@ fn looks_for_gpu(
         return;
     }
     // The caller can give the build a GPU.
-    let is_given = |text: &str| text.contains("build") && text.contains("--device");
-    if facts.text.lines().any(is_given)
-        || own.text.contains("--device")
-        || own.text.contains("--security")
-    {
+    if gives_gpu(facts) || own.text.contains("--device") || own.text.contains("--security") {
         return;
     }
     let rest: Vec<&str> = command.words[1..].iter().map(|word| word.text.as_str()).collect();
-    let is_help = |word: &&str| word.contains("version") || word.contains("help") || *word == "-h";
-    if TOOLS.contains(&program) && !rest.iter().any(is_help) {
-        let message = format!("`{program}` is called during the build");
+    if let Some(tool) = gpu_tool(command) {
+        let message = format!("`{tool}` is called during the build");
         let hit = Hit::new("gpu-during-build", line, message);
         return found.hit(hit.at_most(Severity::Information));
     }

@@ -214,7 +214,6 @@ pub(super) fn is_own(facts: &Facts<'_>, own: &Setting, rule: &str, context: Cont
         "variable-without-effect" => is_in_compose(),
         "variable-build-only" => is_for_session(facts, own) || is_on_another() || is_in_compose(),
         "ollama-open" => !ollama::is_for_host(facts, own, context),
-        "device-lib-path" => has_device_libraries(facts, own),
         _ => false,
     }
 }
@@ -234,20 +233,6 @@ fn has_reason(facts: &Facts<'_>, setting: &Setting) -> bool {
     let above = above.take_while(|line| line.trim_start().starts_with('#'));
     facts.line(setting.line).split_once(" # ").is_some_and(|(_, comment)| is_reason(comment))
         || above.filter(is_comment).any(|comment| is_reason(comment))
-}
-
-/// Returns whether the file itself creates the path of the device libraries with `ln`, or installs
-/// AMD's packages, which contain the path.
-fn has_device_libraries(facts: &Facts<'_>, setting: &Setting) -> bool {
-    let is_link = facts.commands.iter().any(|command| {
-        let has = |text: &str| command.words.iter().any(|word| word.text.contains(text));
-        command.words[0].text == "ln" && has("amdgcn")
-    });
-    let is_package = rocm::amd_releases(facts, setting.stage).any(|release| {
-        let folders = ["/opt/rocm/amdgcn/".to_owned(), format!("/opt/rocm-{release}/amdgcn/")];
-        folders.iter().any(|folder| setting.value.starts_with(folder))
-    });
-    is_link || is_package
 }
 
 /// Returns whether a variable is for an interactive container, in which a person may build
@@ -506,6 +491,9 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
         let hit = Hit::new("undefined-pin", *line, format!("`{name}` is used, but not defined"));
         match facts.kind {
             Kind::Dockerfile if *is_base || is_plain_base(facts, *stage) => hits.push((hit, name)),
+            Kind::Dockerfile if is_address(facts, name, *line) => {
+                hits.push((hit.at_most(Severity::Warning), name));
+            }
             // The base image may set it.
             Kind::Dockerfile => {}
             // The caller may set it, and so may a file that `source` reads.
@@ -519,6 +507,15 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
         return;
     }
     hits.into_iter().for_each(|(hit, _)| found.hit(hit));
+}
+
+/// Returns whether a variable is the whole address of a download, which a base image does not set.
+fn is_address(facts: &Facts<'_>, name: &str, line: usize) -> bool {
+    let text = facts.line(line);
+    let is_download = ["wget ", "curl ", "git clone "].iter().any(|one| text.contains(one));
+    let forms = [format!("${name}"), format!("${{{name}}}")];
+    let mut words = text.split_whitespace().map(|word| word.trim_matches(['"', '\'', ';']));
+    is_download && name.ends_with("_URL") && words.any(|word| forms.iter().any(|form| form == word))
 }
 
 /// Returns the words of the Dockerfiles, compose files and env files near a script: a build or a

@@ -181,52 +181,12 @@ fn in_commands(
             let hit = Hit::new(&row.row.rule, line, row.row.message.as_str()).of(&row.row);
             let sure = facts.target.matches(&row.row.gpus, context);
             let is_unknown = sure == Match::Unknown && !row.without_gpu;
-            let is_other = command.is_for_other && FOR_VENDOR.contains(&&*row.row.rule)
-                || row.row.rule == BY_LINE && is_at_start(facts, command);
+            let is_other = command.is_for_other && FOR_VENDOR.contains(&&*row.row.rule);
             if let Some(hit) = for_gpu(hit, sure).filter(|_| !is_unknown && !is_other) {
                 found.hit(hit);
             }
         }
     }
-}
-
-/// The rule for lines that are chosen by their numbers.
-const BY_LINE: &str = "patch-by-line";
-
-/// Returns whether all lines that a `sed` command chooses by number are the first line of the file,
-/// which is the same in every release, or lines that follow from earlier insertions there.
-fn is_at_start(facts: &Facts<'_>, command: &ShellCommand) -> bool {
-    let file = command.words.last().map(|word| &word.text);
-    let is_same = |one: &&ShellCommand| {
-        one.words[0].text == "sed"
-            && one.stage == command.stage
-            && one.words.last().map(|word| &word.text) == file
-    };
-    // The number of lines at the start that do not depend on the release.
-    let mut known = 1;
-    for one in facts.commands.iter().filter(is_same) {
-        let edits: Vec<(usize, &str)> =
-            one.words[1..].iter().filter_map(|word| numbered(&word.text)).collect();
-        let is_known = |(line, edit): &(usize, &str)| match edit.chars().next() {
-            Some('i') => *line <= known,
-            Some('a') => *line < known || *line == 1,
-            _ => false,
-        };
-        let all_known = edits.iter().all(is_known);
-        if std::ptr::eq(one, command) {
-            return !edits.is_empty() && all_known;
-        }
-        if all_known {
-            known += edits.iter().map(|(_, edit)| 1 + edit.matches("\\n").count()).sum::<usize>();
-        }
-    }
-    false
-}
-
-/// Splits an edit of `sed` that begins with the number of a line.
-fn numbered(script: &str) -> Option<(usize, &str)> {
-    let end = script.find(|c: char| !c.is_ascii_digit()).filter(|end| *end > 0)?;
-    Some((script[..end].parse().ok()?, script[end..].trim_start()))
 }
 
 /// Returns the line of the word at a position of a command, whose words are joined with spaces.

@@ -118,22 +118,6 @@ fn lists_of_targets() {
 }
 
 #[test]
-fn edits_by_line_number() {
-    let own = rocm("COPY a.conf /etc/a.conf\nRUN sed -i '3d' /etc/a.conf\n");
-    let text = rocm("RUN sed -i '/^A/i B' /opt/rocm/include/a.h\n");
-    let number = rocm("RUN sed -i '3d' /opt/rocm/include/a.h\n");
-    expect(
-        "patch-by-line",
-        NONE,
-        &[
-            ("Dockerfile", &number, &["2 information"]),
-            ("Dockerfile", &own, &[]),
-            ("Dockerfile", &text, &[]),
-        ],
-    );
-}
-
-#[test]
 fn detection_for_containers_tests_the_device() {
     let choice = |test: &str| {
         format!(

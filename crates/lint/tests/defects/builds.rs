@@ -6,24 +6,6 @@ use super::{NONE, PROJECT, expect};
 use crate::findings_in;
 
 #[test]
-fn an_image_of_this_machine_is_not_pulled() {
-    let service = |rest: &str| format!("services:\n  a:\n    build: .\n{rest}");
-    for rest in [
-        "    image: app:latest\n",
-        "    image: local/app:latest\n",
-        "    image: localhost/app:latest\n",
-        "    image: own/app:dev\n",
-        "    image: own/app:local\n",
-        "    image: own/app:1.2.3\n",
-        "    image: ${REGISTRY}/app:latest\n",
-        "    image: own/app:latest\n    pull_policy: build\n",
-        "    image: own/app:latest\n    pull_policy: never\n",
-    ] {
-        expect("image-and-build", NONE, &[("compose.yml", &service(rest), &[])]);
-    }
-}
-
-#[test]
 fn services_with_the_same_build_share_an_image() {
     let of = |one: &str, other: &str| {
         format!(

@@ -259,23 +259,6 @@ fn lists_of_an_override_are_added() {
 }
 
 #[test]
-fn a_single_target_is_said_somewhere() {
-    let build = |first: &str| {
-        format!(
-            "{first}FROM docker.io/a/b@sha256:1\nENV PYTORCH_ROCM_ARCH=gfx1030\nRUN python setup.py bdist_wheel\n"
-        )
-    };
-    for (first, expected) in [
-        ("", &["2 information"][..]),
-        ("# For gfx1030.\n", &[]),
-        ("# For the Radeon RX 6800.\n", &[]),
-    ] {
-        expect("gpu-target-single", NONE, &[("Dockerfile", &build(first), expected)]);
-    }
-    expect("gpu-target-single", NONE, &[("gfx1030/Dockerfile", &build(""), &[])]);
-}
-
-#[test]
 fn releases_agree() {
     let clone = |base: &str| {
         format!(

@@ -23,23 +23,23 @@ fn a_file_that_a_script_sources_may_set_its_pins() {
 }
 
 #[test]
-fn a_rocm_release_without_a_gpu_is_information_and_reported_once() {
-    let twice = "FROM docker.io/rocm/dev-ubuntu-24.04:6.4.1@sha256:1\nRUN pip install https://repo.radeon.com/rocm/manylinux/rocm-rel-6.4.1/a-1-cp312-cp312-linux_x86_64.whl\n# an APU\n";
+fn a_rocm_release_of_a_stage_is_reported_once() {
+    let twice = "FROM docker.io/rocm/dev-ubuntu-24.04:6.4.1@sha256:1\nRUN pip install https://repo.radeon.com/rocm/manylinux/rocm-rel-6.4.1/a-1-cp312-cp312-linux_x86_64.whl\n# gfx1151\n";
     let other = format!("{twice}FROM docker.io/rocm/dev-ubuntu-24.04:6.4.1@sha256:1\n");
-    let several = "docker run docker.io/rocm/pytorch:rocm7.1_a@sha256:1 a\ndocker run docker.io/rocm/pytorch:rocm7.1_a@sha256:1 b # an APU\n";
-    let image = "podman run docker.io/vllm/vllm-openai-rocm:v0.14.1@sha256:1 # an APU\n";
+    let several = "docker run docker.io/rocm/pytorch:rocm7.1_a@sha256:1 a\ndocker run docker.io/rocm/pytorch:rocm7.1_a@sha256:1 b # gfx1151\n";
+    let image = "podman run docker.io/vllm/vllm-openai-rocm:v0.14.1@sha256:1 # gfx1151\n";
     let cases: &[(&str, &str, &[&str])] = &[
-        ("Dockerfile", twice, &["1 information"]),
-        ("Dockerfile", &other, &["1 information"]),
-        ("a.sh", several, &["1 information"]),
-        ("a.sh", image, &["1 information"]),
+        ("Dockerfile", twice, &["1 error"]),
+        ("Dockerfile", &other, &["1 error"]),
+        ("a.sh", several, &["1 error"]),
+        ("a.sh", image, &["1 warning"]),
     ];
     expect("rocm-too-old", NONE, cases);
     let cases: &[(&str, &str, &[&str])] = &[
         (
             "Dockerfile",
-            "FROM docker.io/rocm/pytorch:rocm7.2@sha256:1\nRUN pip install torch==2.9.1+rocm7.2.0\n# an APU\n",
-            &["1 information"],
+            "FROM docker.io/rocm/pytorch:rocm7.2@sha256:1\nRUN pip install torch==2.9.1+rocm7.2.0\n# gfx1151\n",
+            &["1 warning"],
         ),
         ("Dockerfile", "# RX 9070 XT\nFROM docker.io/rocm/pytorch:rocm7.2@sha256:1\n", &[]),
         (
@@ -72,16 +72,6 @@ fn a_url_with_a_commit_names_its_content() {
         ("a.sh", "curl https://h.example/v1/install.sh | bash\n", &["1 warning"]),
     ];
     expect("download-unchecked", NONE, cases);
-}
-
-#[test]
-fn only_the_old_path_of_the_device_libraries_is_reported() {
-    let cases: &[(&str, &str, &[&str])] = &[
-        (".env", "HIP_DEVICE_LIB_PATH=/opt/rocm/lib/llvm/amdgcn/bitcode\n", &[]),
-        (".env", "HIP_DEVICE_LIB_PATH=/opt/rocm/llvm/amdgcn/bitcode\n", &["1 information"]),
-        (".env", "HIP_DEVICE_LIB_PATH=/opt/rocm/amdgcn/bitcode\n", &["1 information"]),
-    ];
-    expect("device-lib-path", NONE, cases);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Files on which `lint` once gave wrong advice, or none. Each test covers one class of defects.
 
+mod absent;
 mod amd;
 mod breadth;
 mod builds;
@@ -429,7 +430,8 @@ fn d24_the_gpu_comes_from_the_caller_the_file_or_the_project() {
     let image = "FROM docker.io/rocm/dev-ubuntu-22.04:6.4.1-complete\n";
     for (text, gpus, expected) in [
         (image.to_owned(), NONE, &[][..]),
-        (format!("{image}# for an APU\n"), NONE, &["1 information"]),
+        (format!("{image}# for an APU\n"), NONE, &[]),
+        (format!("{image}# for gfx1151\n"), NONE, &["1 error"]),
         (image.to_owned(), PROJECT, &["1 error"]),
         (format!("{image}ENV PYTORCH_ROCM_ARCH=gfx90a\n"), PROJECT, &[]),
         (format!("{image}ENV HSA_OVERRIDE_GFX_VERSION=gfx1100\n"), PROJECT, &["1 error"]),

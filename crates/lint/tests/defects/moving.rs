@@ -115,7 +115,8 @@ fn a_tool_without_a_version_is_reported() {
         (with("conda install -y --file list.txt"), &[]),
         (with("gem install bundler"), &["2 information"]),
         (with("gem install bundler -v 2.6.0"), &[]),
-        (with("add-apt-repository -y ppa:a/b"), &["2 information"]),
+        // Many images have no newer source of a Python.
+        (with("add-apt-repository -y ppa:a/b"), &[]),
     ];
     for (text, expected) in cases {
         expect("package-unpinned", NONE, &[("Dockerfile", &text, expected)]);

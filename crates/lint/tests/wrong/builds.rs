@@ -4,18 +4,6 @@ use super::Wrong;
 
 pub(crate) const WRONG: &[Wrong] = &[
     (
-        "image-and-build",
-        "docker-compose.yml",
-        3,
-        "services:\n  a:\n    image: ghcr.io/own/app:latest\n    build: .\n",
-    ),
-    (
-        "image-and-build",
-        "compose.yml",
-        4,
-        "services:\n  a:\n    build: .\n    image: own/app:rocm\n",
-    ),
-    (
         "image-shared-name",
         "compose.yml",
         7,

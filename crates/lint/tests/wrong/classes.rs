@@ -39,16 +39,16 @@ pub(crate) const WRONG: &[Wrong] = &[
         "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: a\n      image: docker.io/a/b@sha256:1\n      resources:\n        limits:\n          amd.com/gpu: 1\n      volumeMounts:\n        - { name: dri, mountPath: /dev/dri }\n  volumes:\n    - name: dri\n      hostPath: { path: /dev/dri }\n",
     ),
     (
-        "gpu-target-single",
-        "Dockerfile",
-        2,
-        "FROM docker.io/a/b@sha256:1\nARG AER_ROCM_ARCH=gfx90a\nRUN python setup.py bdist_wheel\n",
-    ),
-    (
         "release-repeated",
         "Dockerfile",
         3,
         "ARG ROCM_VERSION=7.2.3\nFROM docker.io/rocm/pytorch:rocm${ROCM_VERSION}_ubuntu24.04_py3.12_pytorch_release_2.9.1\nRUN pip install a==1 -f https://repo.radeon.com/rocm/manylinux/rocm-rel-7.2.3/\n",
+    ),
+    (
+        "token-in-arguments",
+        "run.sh",
+        2,
+        "docker run --rm \\\n  -e HF_TOKEN=$HF_TOKEN localhost/a\n",
     ),
     (
         "cpu-package",
@@ -73,12 +73,6 @@ pub(crate) const WRONG: &[Wrong] = &[
         "Dockerfile",
         2,
         "FROM docker.io/rocm/dev-ubuntu-24.04:7.2.1-complete@sha256:1\nARG ROCM_DOCKER_ARCH=\"gfx90a;gfx1030;gfx1100\"\nRUN cmake -B build -DGPU_TARGETS=\"$ROCM_DOCKER_ARCH\"\n",
-    ),
-    (
-        "patch-by-line",
-        "Dockerfile",
-        2,
-        "FROM docker.io/rocm/dev-ubuntu-24.04:7.2.1@sha256:1\nRUN sed -i '12i #define A 1' /opt/rocm/include/a/a.h\n",
     ),
     (
         "gpu-tool-on-host",

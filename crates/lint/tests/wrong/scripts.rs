@@ -101,7 +101,6 @@ pub(super) const WRONG: &[Wrong] = &[
     ("variable-without-effect", ".env", 1, "VLLM_USE_V1=0\n"),
     ("pre-vega", "run.sh", 1, "export ROC_ENABLE_PRE_VEGA=1\n"),
     ("unified-memory-zero", ".env", 1, "GGML_CUDA_ENABLE_UNIFIED_MEMORY=0\n"),
-    ("device-lib-path", "run.sh", 1, "export DEVICE_LIB_PATH=$ROCM_PATH/llvm/amdgcn/bitcode\n"),
     ("image-latest", "run.sh", 1, "podman run --rm -v x:/y:z docker.io/a/b\n"),
     (
         "ollama-without-rocm",
