@@ -23,8 +23,6 @@ use serde_json::Value;
 /// The input of discovery. Empty values count as absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Surroundings {
-    /// `--host` on the command line.
-    pub host_option: Option<String>,
     /// The engine that the command line requests.
     pub wanted: Option<EngineKind>,
     /// `BUILD_PIPELINE_HOST`.
@@ -88,7 +86,6 @@ impl Candidate {
     pub fn release(&self) -> Option<String> {
         match self.origin.as_str() {
             _ if !self.is_named => None,
-            "`--host`" => None,
             origin if origin.starts_with('`') => {
                 Some(format!("unset {}", origin.split('`').nth(1)?))
             }
@@ -149,7 +146,6 @@ pub fn candidates(around: &Surroundings) -> Vec<Candidate> {
             found.push(Candidate { origin, kind, address: socket_of(host), is_named: true });
         }
     };
-    name("`--host`", around.wanted, around.host_option.as_deref());
     name("`BUILD_PIPELINE_HOST`", around.wanted, around.own_host.as_deref());
     let podman = Some(EngineKind::Podman);
     let docker = Some(EngineKind::Docker);
@@ -313,7 +309,6 @@ mod tests {
     fn all() -> Surroundings {
         let text = |text: &str| Some(text.to_owned());
         Surroundings {
-            host_option: text("unix:///run/option.sock"),
             wanted: None,
             own_host: text("/run/own.sock"),
             container_host: text("unix:///run/container.sock"),
@@ -383,7 +378,7 @@ mod tests {
     #[tokio::test]
     async fn the_wanted_engine_skips_the_other() {
         let around = Surroundings { wanted: Some(EngineKind::Docker), ..all() };
-        let around = Surroundings { host_option: None, own_host: None, ..around };
+        let around = Surroundings { own_host: None, ..around };
         let found = found(&around, |_| None).await.unwrap();
         assert_eq!(found.chosen.as_ref().unwrap().candidate.origin, "`DOCKER_HOST`");
         assert_eq!(found.chosen.as_ref().unwrap().found, 1, "podman is not tried");

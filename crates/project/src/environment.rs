@@ -240,7 +240,6 @@ pub fn engines() -> Surroundings {
     let contexts = contexts.and_then(|folder| std::fs::read_dir(folder).ok());
     let contexts = contexts.into_iter().flatten().flatten();
     Surroundings {
-        host_option: None,
         wanted: None,
         own_host: variable("BUILD_PIPELINE_HOST"),
         container_host: variable("CONTAINER_HOST"),

@@ -44,7 +44,7 @@ pub const TABLE: [(u8, &str); 21] = [
     (25, "outdated: a pinned release was yanked"),
     (26, "outdated: a pinned tag, commit, image or archive is gone"),
     (101, "a bug in build-pipeline; please report it"),
-    (130, "interrupted by Ctrl-C (SIGINT)"),
+    (130, "interrupted by Ctrl-C (SIGINT) or Ctrl-\\ (SIGQUIT)"),
     (143, "terminated (SIGTERM or SIGHUP)"),
 ];
 
