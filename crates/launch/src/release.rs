@@ -41,7 +41,10 @@ fn tell_unknown(release: &str, known: &[String], tell: &dyn Fn(Notice)) {
     if is_in(&format!("{oldest} to {newest}")) {
         tell(Notice::warning(
             "rocm-release",
-            format!("there is no ROCm {release}; AMD's releases are {}", known.join(", ")),
+            format!(
+                "there is no ROCm {release}, so the answer may be wrong; AMD's releases are {}",
+                known.join(", ")
+            ),
         ));
     } else {
         tell(Notice::Hint(format!(

@@ -186,6 +186,12 @@ fn spoof(
         let better = since.map_or(String::new(), |since| {
             format!("AMD's packages for ROCm {since} or newer, which run {gpu} without it, or ")
         });
+        if rocm.is_none() && since.is_some() {
+            tell(Notice::Hint(
+                "`--rocm` names the ROCm release of the programs; newer ones need no override"
+                    .to_owned(),
+            ));
+        }
         tell(Notice::warning(
             "spoof",
             format!(
