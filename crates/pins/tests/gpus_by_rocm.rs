@@ -1,7 +1,7 @@
 //! What the built-in `gpus.toml` says about each GPU and ROCm release: the override, and what the
 //! GPU cannot do. The answers are those of an independent expert, with sources.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
+#![expect(clippy::panic, reason = "a test's helpers fail the test")]
 
 use std::collections::BTreeSet;
 

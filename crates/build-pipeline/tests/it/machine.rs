@@ -320,7 +320,7 @@ fn in_wsl2_the_variable_with_which_rocm_finds_the_gpu_is_set() {
     }
     let project = with_machine("strix-halo-wsl2", "");
     let unknown = project.run("env --host-root machine").expect(2);
-    unknown.says("WSL2 does not show which GPU this is").says("name it with `--gpu`");
+    let unknown = unknown.says("WSL2 does not show which GPU this is").says("name it with `--gpu`");
     assert_eq!(unknown.stdout, "", "no GPU is guessed");
     project
         .run("run ollama --print shell --host-root machine")
@@ -342,8 +342,10 @@ fn what_is_for_builds_and_for_debugging_is_printed_only_where_it_is_asked_for() 
     project.run("env --gpu gfx1151 --build").expect(0).prints("export PYTORCH_ROCM_ARCH=gfx1151;");
     project.run("env --gpu gfx1151 --debug").expect(0).prints("export AMD_SERIALIZE_KERNEL=3;");
     let debug = project.run("env --gpu gfx1151 --rocm 10 --debug").expect(0);
-    debug.prints("export AMD_SERIALIZE_COPY=3;").prints("export AMD_LOG_LEVEL=3;");
-    debug.prints("export PYTORCH_HIP_ALLOC_CONF=");
+    let debug = debug
+        .prints("export AMD_SERIALIZE_COPY=3;")
+        .prints("export AMD_LOG_LEVEL=3;")
+        .prints("export PYTORCH_HIP_ALLOC_CONF=");
     assert!(!debug.stdout.contains("TORCH_USE_HIP_DSA"), "no program reads it");
     project.run("env --help").expect(0).prints("LD_LIBRARY_PATH and DEVICE_LIB_PATH are not set");
     let dotenv = project.run("env --gpu gfx1031 --rocm 7.2 --format dotenv").expect(0).stdout;
@@ -385,7 +387,7 @@ fn the_override_is_set_only_where_nothing_else_works_or_on_request() {
     }
     for rocm in ["7.2", "10.0"] {
         let refused = project.run(&format!("env --gpu gfx1151 --rocm {rocm} --spoof")).expect(2);
-        refused.says("programs crash").says("leave out `--spoof`");
+        let refused = refused.says("programs crash").says("leave out `--spoof`");
         assert_eq!(refused.stdout, "", "nothing that `eval` could set");
     }
     project
@@ -418,7 +420,7 @@ fn what_a_gpu_cannot_do_with_a_release_is_said_and_changes_nothing_else() {
         ("--gpu gfx1151 --rocm 99.9", "knows the ROCm releases from 5.0 to"),
     ] {
         let ran = project.run(&format!("env {arguments}")).expect(0);
-        ran.says(words);
+        let ran = ran.says(words);
         let is_shell = |line: &str| line.starts_with("unset ") || line.starts_with("export ");
         assert!(ran.stdout.lines().all(is_shell), "{}", ran.stdout);
     }
