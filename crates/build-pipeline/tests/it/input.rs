@@ -57,7 +57,7 @@ const CASES: [(&str, &str, &str); 54] = [
         "a rehearsal uses no image pins",
         "leave out `--set` or `--variant`",
     ),
-    ("--track locked-spoof --gpu gfx1152x", "`gfx1152x` is not a GPU target", "gpus.toml"),
+    ("--track locked-spoof --gpu gfx1152x", "`gfx1152x` is not a GPU target", "rocminfo"),
     (
         "--track locked-spoof --gpu gfx1154",
         "the GPU `gfx1154` is not known",
