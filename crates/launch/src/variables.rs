@@ -110,7 +110,8 @@ impl EnvReport {
         let named = asked.gpu.map(|text| products::target(text, &gpus));
         let (gpu, gpu_from) = machine::choose_gpu(named.as_deref(), &gpus, &found, data, tell)?;
         let spoof = spoof(&gpus, &gpu, rocm, asked.spoof, tell)?;
-        for sentence in gpus.limits(&gpu, rocm) {
+        let is_done = |sentence: &String| spoof.is_some() && sentence.contains("`--spoof`");
+        for sentence in gpus.limits(&gpu, rocm).into_iter().filter(|one| !is_done(one)) {
             tell(Notice::warning("gpu-limit", sentence));
         }
         let mut set: Vec<Setting> = machine::visible(&gpu, &found).into_iter().collect();

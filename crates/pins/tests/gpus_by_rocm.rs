@@ -132,7 +132,7 @@ fn no_answer_is_silent_about_a_gpu_without_code_and_none_crosses_a_generation() 
                 let own = names::GfxVersion::of_target(target).unwrap();
                 assert_eq!(spoof.major(), own.major(), "{target} {rocm}");
             }
-            // A GPU with a first native release is not native before it.
+            // PyTorch's packages had code for RDNA 4 and gfx1150 before AMD supported these GPUs.
             let is_known = known.native_since.is_none() || gpus.is_native(target, rocm);
             let is_rdna4 = target.as_str().starts_with("gfx120") && !rocm.starts_with("5.");
             let is_strix = target.as_str() == "gfx1150";

@@ -375,6 +375,9 @@ fn the_override_is_set_only_where_nothing_else_works_or_on_request() {
     assert_eq!(value("--gpu gfx1031 --rocm 7.13"), None);
     assert_eq!(value("--gpu gfx1031 --rocm 10"), None);
     assert_eq!(value("--gpu gfx1031 --rocm 10 --spoof").as_deref(), Some("10.3.0"));
+    project.run("env --gpu gfx1031 --rocm 10").expect(0).says("add `--spoof`");
+    let spoofed = project.run("env --gpu gfx1031 --rocm 10 --spoof").expect(0);
+    assert!(!spoofed.stderr.contains("--spoof"), "{}", spoofed.stderr);
     // `7` means 7.0, for every GPU.
     for gpu in ["gfx1031", "gfx1103"] {
         assert!(value(&format!("--gpu {gpu} --rocm 7")).is_some(), "{gpu}");
