@@ -35,7 +35,7 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
 pub fn gpu_target(text: &str) -> Result<GpuTarget, Failure> {
     text.parse().map_err(|error: names::ParseNameError| {
         Failure::caused(Kind::Input, format!("cannot use the GPU target `{text}`"), &error).hint(
-            "write a target, for example `gfx1151`; `versions/gpus.toml` lists the known targets",
+            "write a target, for example `gfx1151`; `rocminfo | grep gfx` prints that of this machine",
         )
     })
 }
@@ -44,15 +44,14 @@ pub fn gpu_target(text: &str) -> Result<GpuTarget, Failure> {
 /// in the file.
 pub fn unknown_gpu<'a>(gpu: &str, known: impl IntoIterator<Item = &'a str>) -> Failure {
     let known: Vec<&str> = known.into_iter().collect();
-    let told =
-        Failure::new(Kind::Input, format!("`versions/gpus.toml` does not contain GPU `{gpu}`"));
+    let told = Failure::new(Kind::Input, format!("the GPU `{gpu}` is not known"));
     let family = known.iter().copied().filter(|other| is_of_family(other, gpu));
     let told = match nearest(gpu, family) {
         Some(near) if !is_well_formed(gpu) => told.hint(format!("did you mean `{near}`?")),
         _ => told,
     };
     told.hint(format!("the known targets are {}", known.join(", "))).hint(format!(
-        "to add `{gpu}`, write a table `[{gpu}]` with `name` and `family` into versions/gpus.toml"
+        "to add `{gpu}`, write a table `[{gpu}]` with `name` and `family` into versions/gpus.toml of your project (`build-pipeline init` creates a project)"
     ))
 }
 

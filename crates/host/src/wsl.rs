@@ -23,10 +23,15 @@ pub struct Wsl {
     pub has_device: bool,
     /// The path of librocdxg, if it is installed.
     pub library: Option<String>,
+    /// The path of the list of GPUs that librocdxg accepts, if it is installed.
+    pub ids: Option<String>,
 }
 
 /// The folders in which AMD's packages install librocdxg.
 const FOLDERS: [&str; 4] = ["opt/rocm/lib", "usr/lib", "usr/lib/x86_64-linux-gnu", "usr/lib64"];
+
+/// Where AMD's packages and the documented containers have the list of GPUs.
+const LISTS: [&str; 2] = ["opt/rocm/share/rocdxg/dids.conf", "usr/share/rocdxg/dids.conf"];
 
 impl Wsl {
     /// Reads the facts; `None` if the kernel is not WSL2's.
@@ -39,7 +44,8 @@ impl Wsl {
                 Some(format!("/{folder}/{name}"))
             })
         };
-        is_wsl.then(|| Self { has_device: root.has("dev/dxg"), library: library() })
+        let ids = || LISTS.into_iter().find(|path| root.has(path)).map(|path| format!("/{path}"));
+        is_wsl.then(|| Self { has_device: root.has("dev/dxg"), library: library(), ids: ids() })
     }
 
     /// Returns the variable with which ROCm finds the GPU, if the release needs it. Newer releases

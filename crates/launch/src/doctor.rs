@@ -13,6 +13,7 @@ use project::{request, state};
 use record::Status;
 
 use crate::machine::{self, Data};
+use crate::products;
 
 /// What to check the machine for. Paths are relative to `here`.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +44,7 @@ pub fn check(
 ) -> Result<DoctorReport, Failure> {
     let (gpus, tracks) = (data.gpus()?, data.tracks()?);
     let wanted = match asked.gpu {
-        Some(text) => machine::known_gpu(text, &gpus)?,
+        Some(text) => machine::known_gpu(&products::target(text, &gpus), &gpus)?,
         None => tracks.gpu.clone(),
     };
     let images = with_code(images(asked.tracks, &tracks, &data.pins()?)?, data.root(), warn);

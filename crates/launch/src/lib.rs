@@ -6,7 +6,8 @@
 //! the caller's variables and volumes, `session` starts the container and connects it to its
 //! caller, and `smoke` tests a track's image level by level. `clean` removes leftovers of
 //! interrupted runs, in engines and on disk. `doctor` checks the machine, `variables` lists the
-//! environment variables for a GPU, and `known` describes known failures.
+//! environment variables for a GPU, with `products` and `release`, which read the names of GPUs and
+//! ROCm releases. `known` describes known failures.
 //!
 //! The crate prints nothing: it passes each message for the user as a [`Notice`] to a function of
 //! the caller.
@@ -19,6 +20,8 @@ pub mod known;
 pub mod machine;
 mod notice;
 pub mod prepare;
+mod products;
+mod release;
 pub mod session;
 pub mod smoke;
 pub mod variables;

@@ -308,7 +308,7 @@ pub fn choose_gpu(
         .or_else(|| targets().next());
     let Some((target, node)) = own else {
         tell(Notice::Hint(format!(
-            "no AMD GPU was found; using {default}, the default GPU target; `--gpu` selects another"
+            "no AMD GPU was found; using {default}, the default GPU target; `--gpu` selects another, and is needed in WSL2, which does not show the GPU"
         )));
         return Ok((default, "versions/tracks.toml".to_owned()));
     };

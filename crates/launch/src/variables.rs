@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use failure::{Failure, Kind};
 use host::shell_word;
 use names::{GfxVersion, GpuTarget};
-use pins::{Gpus, OVERRIDE, Releases, Setting, When};
+use pins::{Gpus, OVERRIDE, Setting, When};
 use project::environment;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,6 +13,7 @@ use text::Page;
 
 use crate::machine::{self, Data};
 use crate::notice::Notice;
+use crate::{products, release};
 
 /// The output of `env --format json`.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -95,19 +96,29 @@ impl EnvReport {
         tell: &dyn Fn(Notice),
     ) -> Result<Self, Failure> {
         let gpus = data.gpus()?;
-        let rocm = asked.rocm;
-        if let Some(rocm) = rocm
-            && format!("{rocm} or newer").parse::<Releases>().is_err()
-        {
-            return Err(Failure::new(Kind::Input, format!("`--rocm {rocm}` is not a ROCm release"))
-                .hint("write one to three numbers, for example `--rocm 7.2`, which means all releases 7.2.*"));
-        }
+        let rocm = asked.rocm.map(|text| release::read(text, &gpus, tell)).transpose()?;
+        let rocm = rocm.as_deref();
         let root = root()?;
         let found = host::gpus(&root);
-        let (gpu, gpu_from) = machine::choose_gpu(asked.gpu, &gpus, &found, data, tell)?;
+        let wsl = host::wsl(&root);
+        let is_hidden = wsl.is_some() && found.iter().all(|gpu| gpu.target.is_none());
+        if asked.gpu.is_none() && is_hidden {
+            return Err(Failure::new(Kind::Input, "WSL2 does not show which GPU this is").hint(
+                "name it with `--gpu`, for example `--gpu gfx1100` or `--gpu \"RX 7900 XTX\"`",
+            ));
+        }
+        let named = asked.gpu.map(|text| products::target(text, &gpus));
+        let (gpu, gpu_from) = machine::choose_gpu(named.as_deref(), &gpus, &found, data, tell)?;
         let spoof = spoof(&gpus, &gpu, rocm, asked.spoof, tell)?;
+        let is_done = |sentence: &String| spoof.is_some() && sentence.contains("`--spoof`");
+        for sentence in gpus.limits(&gpu, rocm).into_iter().filter(|one| !is_done(one)) {
+            tell(Notice::warning("gpu-limit", sentence));
+        }
         let mut set: Vec<Setting> = machine::visible(&gpu, &found).into_iter().collect();
-        set.extend(host::wsl(&root).and_then(|wsl| wsl.setting(rocm)));
+        if !set.is_empty() {
+            tell_hidden(&gpu, &found, tell);
+        }
+        set.extend(wsl.and_then(|wsl| wsl.setting(rocm)));
         set.extend(gpus.environment(&gpu, rocm, asked.when, spoof));
         Ok(Self {
             schema: 1,
@@ -157,25 +168,61 @@ fn spoof(
     let known = gpus.gpus.get(gpu);
     let asked = known.and_then(|known| known.spoof).filter(|_| is_asked);
     if is_asked && asked.is_none() {
-        let what = format!("no {OVERRIDE} is known for {gpu}");
-        return Err(Failure::new(Kind::Input, what)
-            .hint("leave out `--spoof`")
-            .hint(format!("or add `spoof` to `[{gpu}]` in versions/gpus.toml")));
+        let what = format!("no {OVERRIDE} is known to help {gpu}");
+        return Err(Failure::new(Kind::Input, what).hint("leave out `--spoof`"));
+    }
+    let since = known.and_then(|known| known.native_since.as_deref());
+    let risk = known.and_then(|known| known.spoof_risk.as_deref());
+    // The GPU's own code works, and the override does not.
+    let is_harmful = known.is_some_and(|known| known.is_spoof_on_request)
+        && rocm.is_some_and(|rocm| gpus.is_native(gpu, rocm));
+    if let (Some(_), Some(since), true) = (asked, since, is_harmful) {
+        let risk = risk.map_or(String::new(), |risk| format!(", and with {OVERRIDE}, {risk}"));
+        let what = format!("ROCm {since} and newer have code for {gpu}{risk}");
+        return Err(Failure::new(Kind::Input, what).hint("leave out `--spoof`"));
     }
     let spoof = asked.or_else(|| gpus.wanted_override(gpu, rocm));
-    let since = known.and_then(|known| known.native_since.as_ref()).filter(|_| spoof.is_some());
-    if let Some(since) = since {
-        // Crash reports exist only for GPUs that get an override only on request.
-        let crashes = known.is_some_and(|known| known.is_spoof_on_request);
-        let crash = if crashes { ", and crash with it" } else { "" };
+    if spoof.is_some() {
+        let risk = risk.map_or(String::new(), |risk| format!(", and {risk} with it"));
+        let better = since.map_or(String::new(), |since| {
+            format!("AMD's packages for ROCm {since} or newer, which run {gpu} without it, or ")
+        });
+        if rocm.is_none() && since.is_some() {
+            tell(Notice::Hint(
+                "`--rocm` names the ROCm release of the programs; newer ones need no override"
+                    .to_owned(),
+            ));
+        }
         tell(Notice::warning(
             "spoof",
             format!(
-                "AMD does not support {OVERRIDE}; ROCm {since} and newer run {gpu} without it{crash}"
+                "AMD does not support {OVERRIDE}{risk}; better use {better}a program that uses Vulkan"
             ),
         ));
     }
     Ok(spoof)
+}
+
+/// Says which GPUs the programs do not see, and warns if a variable of the user hides the others.
+fn tell_hidden(gpu: &GpuTarget, found: &[host::Gpu], tell: &dyn Fn(Notice)) {
+    let mut hidden: Vec<&str> =
+        found.iter().filter_map(|one| Some(one.target.as_ref()?.as_str())).collect();
+    hidden.retain(|target| *target != gpu.as_str());
+    hidden.dedup();
+    tell(Notice::Hint(format!(
+        "ROCR_VISIBLE_DEVICES shows programs only {gpu}; `--gpu {}` selects another GPU",
+        hidden.join("` or `--gpu ")
+    )));
+    for (name, value) in environment::gpu_variables() {
+        if matches!(name.as_str(), "HIP_VISIBLE_DEVICES" | "CUDA_VISIBLE_DEVICES") && value != "0" {
+            tell(Notice::warning(
+                "visible-devices",
+                format!(
+                    "`{name}={value}` counts only the GPUs that ROCR_VISIBLE_DEVICES shows, so programs may find none; use `unset {name}`"
+                ),
+            ));
+        }
+    }
 }
 
 /// Returns the variables to unset: the override, if this command does not set it, and its per-node

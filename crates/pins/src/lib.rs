@@ -27,6 +27,7 @@ pub mod forms;
 mod gpus;
 mod hashes;
 mod known;
+mod limits;
 pub mod listing;
 mod package_lock;
 pub mod patterns;
@@ -51,6 +52,7 @@ pub use environment::{refused_variable, unknown_ollama_variable};
 pub use files::{NamedFiles, Owner, TrackFile, check_destination, is_system_folder, named_files};
 pub use gpus::{Gpu, Gpus, parse_gpus};
 pub use known::Known;
+pub use limits::Limit;
 pub use package_lock::{
     FromSuites, LockedPackage, PackageLock, PackageSet, SuiteIndex, WantedPackages,
     parse_package_lock, parse_wanted_packages,

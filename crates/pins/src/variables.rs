@@ -123,11 +123,14 @@ impl Gpus {
     }
 
     /// Returns the override that `gpu` needs: its spoof, unless `rocm` supports the GPU natively,
-    /// or the spoof is only used on request. `7.2` means all releases 7.2.*.
+    /// has no code for the GPU that the spoof names, or the spoof is only used on request. `7.2`
+    /// means all releases 7.2.*.
     pub fn wanted_override(&self, gpu: &GpuTarget, rocm: Option<&str>) -> Option<GfxVersion> {
         let known = self.gpus.get(gpu)?;
         let is_native = rocm.is_some_and(|rocm| self.is_native(gpu, rocm));
-        known.spoof.filter(|_| !known.is_spoof_on_request && !is_native)
+        let helps = known.spoof_rocm.is_empty()
+            || rocm.is_none_or(|rocm| known.spoof_rocm.iter().any(|range| range.contains(rocm)));
+        known.spoof.filter(|_| !known.is_spoof_on_request && !is_native && helps)
     }
 
     /// Returns whether a ROCm release is known to support `gpu` natively.

@@ -16,7 +16,7 @@ use crate::pins_file::pin_name;
 const FILES: [(&str, &[&str]); 7] = [
     ("versions/versions.toml", &["archive", "image", "release", "source"]),
     ("versions/tracks.toml", &[]),
-    ("versions/gpus.toml", &["variable"]),
+    ("versions/gpus.toml", &["limit", "variable"]),
     ("versions/run.toml", &[]),
     ("versions/python.toml", &[]),
     ("versions/compat.toml", &["bad", "coupling", "firmware", "index", "kernel", "rocm"]),

@@ -57,10 +57,10 @@ const CASES: [(&str, &str, &str); 54] = [
         "a rehearsal uses no image pins",
         "leave out `--set` or `--variant`",
     ),
-    ("--track locked-spoof --gpu gfx1152x", "`gfx1152x` is not a GPU target", "gpus.toml"),
+    ("--track locked-spoof --gpu gfx1152x", "`gfx1152x` is not a GPU target", "rocminfo"),
     (
         "--track locked-spoof --gpu gfx1154",
-        "does not contain GPU `gfx1154`",
+        "the GPU `gfx1154` is not known",
         "the known targets are gfx",
     ),
     ("--track locked-spoof --spoof gfx1031", "`gfx1031` is a target name", "`--spoof 10.3.1`"),

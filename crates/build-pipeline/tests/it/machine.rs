@@ -152,14 +152,14 @@ fn wrong_arguments_and_data_files_are_answered() {
             let is_suggested = refused.stderr.contains(&format!("did you mean `{near}`?"));
             assert_eq!(is_suggested, !near.is_empty(), "{}", refused.stderr);
             refused
-                .says(&format!("`versions/gpus.toml` does not contain GPU `{unknown}`"))
+                .says(&format!("the GPU `{unknown}` is not known"))
                 .says("known targets are gfx1010, gfx1012")
                 .says(&format!("write a table `[{unknown}]`"));
         }
     }
     for command in ["env", "plan --track official", "lint", "patch check vllm --root ."] {
         let refused = project.run(&format!("{command} --gpu foo")).expect(2);
-        refused.says("`foo` is not a GPU target").says("`versions/gpus.toml` lists the known");
+        refused.says("`foo` is not a GPU target").says("`rocminfo | grep gfx` prints that");
     }
     project.run("doctor --host-root nowhere").expect(2).says("`--host-root nowhere` is not a");
     project.run("doctor --track z").expect(2);
@@ -285,7 +285,11 @@ fn of_two_gpus_the_one_that_is_no_part_of_the_processor_is_taken() {
     project
         .run("env --host-root machine")
         .expect(0)
-        .prints("export ROCR_VISIBLE_DEVICES=0;\nexport HSA_OVERRIDE_GFX_VERSION=10.3.0;");
+        .prints("export ROCR_VISIBLE_DEVICES=0;\nexport HSA_OVERRIDE_GFX_VERSION=10.3.0;")
+        .says("shows programs only gfx1031; `--gpu gfx1036` selects another GPU");
+    let mut command = project.command(&["env", "--host-root", "machine"]);
+    let masked = ran(command.env("HIP_VISIBLE_DEVICES", "1").output().unwrap()).expect(0);
+    masked.says("programs may find none; use `unset HIP_VISIBLE_DEVICES`");
     project
         .run("env --host-root machine --gpu gfx1036")
         .expect(0)
@@ -315,6 +319,9 @@ fn in_wsl2_the_variable_with_which_rocm_finds_the_gpu_is_set() {
         assert_eq!(printed.contains(detection), is_set, "{machine} {rocm}: {printed}");
     }
     let project = with_machine("strix-halo-wsl2", "");
+    let unknown = project.run("env --host-root machine").expect(2);
+    let unknown = unknown.says("WSL2 does not show which GPU this is").says("name it with `--gpu`");
+    assert_eq!(unknown.stdout, "", "no GPU is guessed");
     project
         .run("run ollama --print shell --host-root machine")
         .expect(0)
@@ -327,13 +334,19 @@ fn in_wsl2_the_variable_with_which_rocm_finds_the_gpu_is_set() {
 fn what_is_for_builds_and_for_debugging_is_printed_only_where_it_is_asked_for() {
     let project = Project::new();
     let plain = project.run("env --gpu gfx1151").expect(0).stdout;
-    for name in ["PYTORCH_ROCM_ARCH", "AMD_SERIALIZE_KERNEL", "HIP_LAUNCH_BLOCKING"] {
+    for name in
+        ["PYTORCH_ROCM_ARCH", "AMD_SERIALIZE_KERNEL", "HIP_LAUNCH_BLOCKING", "AMD_LOG_LEVEL"]
+    {
         assert!(!plain.contains(name), "{plain}");
     }
     project.run("env --gpu gfx1151 --build").expect(0).prints("export PYTORCH_ROCM_ARCH=gfx1151;");
     project.run("env --gpu gfx1151 --debug").expect(0).prints("export AMD_SERIALIZE_KERNEL=3;");
     let debug = project.run("env --gpu gfx1151 --rocm 10 --debug").expect(0);
-    debug.prints("export TORCH_USE_HIP_DSA=1;").prints("export PYTORCH_HIP_ALLOC_CONF=");
+    let debug = debug
+        .prints("export AMD_SERIALIZE_COPY=3;")
+        .prints("export AMD_LOG_LEVEL=3;")
+        .prints("export PYTORCH_HIP_ALLOC_CONF=");
+    assert!(!debug.stdout.contains("TORCH_USE_HIP_DSA"), "no program reads it");
     project.run("env --help").expect(0).prints("LD_LIBRARY_PATH and DEVICE_LIB_PATH are not set");
     let dotenv = project.run("env --gpu gfx1031 --rocm 7.2 --format dotenv").expect(0).stdout;
     let lines: Vec<&str> = dotenv.lines().filter(|line| !line.starts_with('#')).collect();
@@ -359,10 +372,32 @@ fn the_override_is_set_only_where_nothing_else_works_or_on_request() {
     assert_eq!(value("--gpu gfx1151"), None);
     assert_eq!(value("--gpu gfx1151 --spoof").as_deref(), Some("11.0.0"));
     assert_eq!(value("--gpu gfx1031 --rocm 7.2").as_deref(), Some("10.3.0"));
+    assert_eq!(value("--gpu gfx1031 --rocm 7.13"), None);
     assert_eq!(value("--gpu gfx1031 --rocm 10"), None);
+    assert_eq!(value("--gpu gfx1031 --rocm 10 --spoof").as_deref(), Some("10.3.0"));
+    project.run("env --gpu gfx1031 --rocm 10").expect(0).says("add `--spoof`");
+    let spoofed = project.run("env --gpu gfx1031 --rocm 10 --spoof").expect(0);
+    assert!(!spoofed.stderr.contains("--spoof"), "{}", spoofed.stderr);
+    // `7` means 7.0, for every GPU.
+    for gpu in ["gfx1031", "gfx1103"] {
+        assert!(value(&format!("--gpu {gpu} --rocm 7")).is_some(), "{gpu}");
+    }
     assert_eq!(value("--gpu gfx1103 --rocm 7.2").as_deref(), Some("11.0.0"));
     project.run("env --gpu gfx1151 --spoof").expect(0).says("AMD does not support");
-    project.run("env --gpu gfx942 --spoof").expect(2).says("no HSA_OVERRIDE_GFX_VERSION is known");
+    for gpu in ["gfx942", "gfx1010", "gfx1033"] {
+        let refused = project.run(&format!("env --gpu {gpu} --spoof")).expect(2);
+        refused.says("no HSA_OVERRIDE_GFX_VERSION is known to help");
+    }
+    for rocm in ["7.2", "10.0"] {
+        let refused = project.run(&format!("env --gpu gfx1151 --rocm {rocm} --spoof")).expect(2);
+        let refused = refused.says("programs crash").says("leave out `--spoof`");
+        assert_eq!(refused.stdout, "", "nothing that `eval` could set");
+    }
+    project
+        .run("env --gpu gfx1103 --rocm 7.2")
+        .expect(0)
+        .says("the computer can hang")
+        .says("7.13");
     // With an override, code is built for the GPU that the runtime reports.
     project
         .run("env --gpu gfx1031 --rocm 7.2 --build")
@@ -372,6 +407,37 @@ fn the_override_is_set_only_where_nothing_else_works_or_on_request() {
         .run("env --gpu gfx1031 --rocm 10 --build")
         .expect(0)
         .prints("export PYTORCH_ROCM_ARCH=gfx1031;");
+}
+
+/// Warnings go to standard error, so that `eval` works as without them.
+#[test]
+fn what_a_gpu_cannot_do_with_a_release_is_said_and_changes_nothing_else() {
+    let project = Project::new();
+    for (arguments, words) in [
+        ("--gpu gfx906 --rocm 7.1", "use PyTorch's packages for ROCm 6.3"),
+        ("--gpu gfx950 --rocm 6.4", "use ROCm 7.0 or newer"),
+        ("--gpu gfx1010 --rocm 7.2", "a program that uses Vulkan"),
+        ("--gpu gfx1033", "wrong results"),
+        ("--gpu gfx1201 --rocm 6.0", "use ROCm 6.4 or newer"),
+        ("--gpu gfx1151 --rocm 7.3", "there is no ROCm 7.3"),
+        ("--gpu gfx1151 --rocm 99.9", "knows the ROCm releases from 5.0 to"),
+    ] {
+        let ran = project.run(&format!("env {arguments}")).expect(0);
+        let ran = ran.says(words);
+        let is_shell = |line: &str| line.starts_with("unset ") || line.starts_with("export ");
+        assert!(ran.stdout.lines().all(is_shell), "{}", ran.stdout);
+    }
+    let plain = project.run("env --gpu gfx1151 --rocm 7.2").expect(0);
+    assert_eq!(plain.stderr, "");
+    for same in ["--rocm rocm7.2", "--rocm v7.2"] {
+        let ran = project.run(&format!("env --gpu gfx1151 {same}")).expect(0);
+        assert_eq!((ran.stdout, ran.stderr), (plain.stdout.clone(), String::new()), "{same}");
+    }
+    let named = ["env", "--rocm", "7.2", "--gpu"];
+    for name in ["Strix Halo", "GFX1151", "Radeon 8060S"] {
+        let command = project.command(&[&named[..], &[name]].concat()).output().unwrap();
+        assert_eq!(ran(command).expect(0).stdout, plain.stdout, "{name}");
+    }
 }
 
 /// `env` and `doctor` use the GPU that images are built for.

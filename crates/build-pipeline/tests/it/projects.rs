@@ -324,7 +324,9 @@ fn the_origin_of_every_row_is_shown() {
     assert!(of("image.vllm-openai-rocm").ends_with("built-in"));
     assert!(of("mine").ends_with("versions/tracks.toml:2"));
     assert!(of("official").ends_with("built-in"));
-    assert!(of("gfx1151").ends_with("built-in"));
+    for row in ["gfx1151", "limit.vega", "variable.GPU_ARCHS"] {
+        assert!(of(row).ends_with("built-in"), "{row}");
+    }
 
     project.run("pins show ollama --origin").expect(0).prints(&format!("toml:{line}"));
     let one = project.run("pins show ollama --origin --format json").expect(0);

@@ -395,7 +395,7 @@ fn what_cannot_be_started_is_answered() {
             "run vulkan --print quadlet --engine docker --host-root machine",
             "quadlets work only with podman",
         ),
-        ("run official --gpu 8060S --print shell", "`versions/gpus.toml` lists the known targets"),
+        ("run official --gpu 8060S --print shell", "`rocminfo | grep gfx` prints that"),
     ] {
         if line.contains("--host-root") {
             std::fs::create_dir_all(project.path("machine")).unwrap();

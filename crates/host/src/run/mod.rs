@@ -302,8 +302,19 @@ pub fn container(wish: &Wish<'_>) -> Result<Container, RunError> {
         image: wish.image.clone(),
         entrypoint: wish.entrypoint.clone(),
         command: wish.command.clone(),
-        devices: if wsl.is_some() { vec![DXG] } else { devices(row.gpu, wish.has_gpu) },
-        groups: if wish.has_gpu && wsl.is_none() { groups(wish) } else { Groups::None },
+        devices: match (&wish.machine.wsl, wsl) {
+            (_, Some(_)) => vec![DXG],
+            // WSL2 has no /dev/dri, so Vulkan runs on a software device.
+            (Some(_), None) if !wish.machine.devices.iter().any(|node| is_render(&node.path)) => {
+                Vec::new()
+            }
+            _ => devices(row.gpu, wish.has_gpu),
+        },
+        groups: if wish.has_gpu && wish.machine.wsl.is_none() {
+            groups(wish)
+        } else {
+            Groups::None
+        },
         user,
         shared_memory: row.shared_memory,
         security: vec!["no-new-privileges"],
@@ -320,17 +331,23 @@ pub fn container(wish: &Wish<'_>) -> Result<Container, RunError> {
     })
 }
 
-/// Returns the libraries of a machine that ROCm needs in a container in WSL2, at the paths that AMD
-/// documents (README of ROCm/librocdxg, "Container Launch").
-fn libraries(wsl: &Wsl) -> [Folder; 2] {
-    let library = |host: &str, name: &str| Folder {
+/// Returns the files of a machine that ROCm needs in a container in WSL2, at the paths that AMD
+/// documents (README of ROCm/librocdxg, "Container Launch"). AMD's example also adds SYS_PTRACE and
+/// removes the seccomp filter, but AMD's table of flags for WSL2 lists neither.
+fn libraries(wsl: &Wsl) -> Vec<Folder> {
+    let file = |host: &str, container: &str| Folder {
         host: host.to_owned(),
-        container: format!("/usr/lib/{name}"),
+        container: container.to_owned(),
         is_made: false,
         is_read_only: true,
     };
     let dxg = wsl.library.as_deref().unwrap_or("/opt/rocm/lib/librocdxg.so");
-    [library("/usr/lib/wsl/lib/libdxcore.so", "libdxcore.so"), library(dxg, "librocdxg.so")]
+    let mut all = vec![
+        file("/usr/lib/wsl/lib/libdxcore.so", "/usr/lib/libdxcore.so"),
+        file(dxg, "/usr/lib/librocdxg.so"),
+    ];
+    all.extend(wsl.ids.as_deref().map(|ids| file(ids, "/usr/share/rocdxg/dids.conf")));
+    all
 }
 
 /// Checks that the machine has the device nodes that a container opens, and in WSL2 the library.

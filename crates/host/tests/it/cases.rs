@@ -115,8 +115,8 @@ pub(crate) const CASES: &[Case] = &[
     case("override-form", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=\n"), Severity::Error, "set, but empty", ("desktop-two-gpus", "")),
     case("override-spoof", DEBIAN, Severity::Error, "HSA_OVERRIDE_GFX_VERSION=11.0.0 on a gfx1151", ("desktop-two-gpus", "")),
     case("override-spoof", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=11.5.1\n"), Severity::Note, "is already the version", GOOD),
-    case("override-spoof", ("krackan-override", ""), Severity::Warning, "do not need the override", ("krackan-override", "== recorded\nuser 1000 1000\n")),
-    case("override-spoof", ("rdna1", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=11.0.0\n"), Severity::Warning, "on a gfx1010", ("rdna1", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=10.3.0\n")),
+    case("override-spoof", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=11.5.0\n"), Severity::Warning, "do not need the override", ("strix-halo", "== recorded\nuser 1000 1000\n")),
+    case("override-spoof", ("rdna1", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=11.0.0\n"), Severity::Warning, "on a gfx1010", ("rdna1", "== recorded\nuser 1000 1000\n")),
     case("override-spoof", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION_1=11.0.0\n"), Severity::Error, "HSA_OVERRIDE_GFX_VERSION_1=11.0.0 on a gfx1151", ("strix-halo-with-navi4", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION_2=12.0.0\n")),
     case("override-spoof", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=11.0.0\nenv HSA_OVERRIDE_GFX_VERSION_1=11.5.1\n"), Severity::Note, "is already the version", GOOD),
     case("override-spoof", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION_0=11.0.0\n"), Severity::Warning, "no GPU has the node number 0", GOOD),
@@ -164,7 +164,7 @@ pub(crate) const JUDGED: &[(&str, &str, &[&str])] = &[
     // The other GPU's override was in .bashrc. ROCm/legacy-rocm-build#5696
     ("halo-egpu-override", "gfx1151", &["gpu-several", "kernel-rocm", "override-spoof"]),
     // Stable with this firmware. ROCm/legacy-rocm-build#5844
-    ("krackan-arch", "gfx1152", &["memory-gpu-limit"]),
+    ("krackan-arch", "gfx1152", &["memory-gpu-limit", "override-spoof"]),
     // Right for ROCm 7.2.1; see below for 7.1.1. ROCm/amdgpu#213
     ("strix-point-ubuntu", "gfx1150", &[]),
     // ROCm without code for the GPU needs the override. ollama/ollama#7650
@@ -199,11 +199,11 @@ pub(crate) const JUDGED: &[(&str, &str, &[&str])] = &[
     // Works, and both parameters agree. antirez/ds4#16
     ("halo-arch-zfs", "gfx1151", &[]),
     // The reason is not known; the kernel has the fix. ROCm/TheRock#7952
-    ("krackan-mint", "gfx1152", &["memory-gpu-limit"]),
+    ("krackan-mint", "gfx1152", &["memory-gpu-limit", "override-spoof"]),
     // A maintainer says that the kernel's own driver is enough. ROCm/legacy-rocm-build#5905
     ("halo-ubuntu-mainline", "gfx1151", &[]),
     // ROCm has no code for the GPU; no group is needed. ublue-os/bluefin#2197
-    ("navi1-bluefin", "gfx1010", &["override-spoof"]),
+    ("navi1-bluefin", "gfx1010", &[]),
     // The CPU has a GPU, too. vllm-project/vllm#31035
     ("cachyos-with-igpu", "gfx1101", &["gpu-several"]),
     // The override of an older card was still set. ROCm/legacy-rocm-build#5238

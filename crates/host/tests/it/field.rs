@@ -15,7 +15,7 @@ const JUDGED: &[(&str, &str, &[&str])] = &[
     ("halo-proxmox", "gfx1151", &["kernel-rocm"]),
     ("halo-evo-x2-mainline", "gfx1151", &["kernel-rocm", "kernel-gttsize", "memory-gtt"]),
     ("halo-wsl2-memory", "gfx1151", &[]),
-    ("krackan-carve-out", "gfx1152", &[]),
+    ("krackan-carve-out", "gfx1152", &["override-spoof"]),
     ("strix-point-override", "gfx1150", &["override-spoof"]),
     ("phoenix-arch", "gfx1103", &["memory-gpu-limit", "override-spoof"]),
     ("rembrandt-debian", "gfx1035", &["memory-gpu-limit", "override-spoof"]),
@@ -274,7 +274,7 @@ fn without_an_amd_gpu_the_other_one_is_named() {
 fn native_code_is_better_than_an_override() {
     for (name, right) in [
         ("phoenix-arch", "an image with code for gfx1103, from ROCm 7.13 on, or else"),
-        ("rembrandt-debian", "an image with code for gfx1035, from ROCm 10.0 on, or else"),
+        ("rembrandt-debian", "an image with code for gfx1035, from ROCm 7.13 on, or else"),
     ] {
         let checks = check(&machine::read(name, ""), &images());
         let found = &one(&checks, "override-spoof").findings[0].right;

@@ -260,7 +260,13 @@ fn in_wsl2_rocm_gets_the_device_and_the_libraries_of_windows() {
         let without = container(&without).unwrap();
         assert_eq!((without.devices.len(), without.volumes.len()), (0, 0), "{name}");
         let vulkan = container(&wish("vulkan", &rows, &machine, &engine)).unwrap();
-        assert_eq!((&*vulkan.devices, vulkan.volumes.len()), (&["/dev/dri"][..], 0), "{name}");
+        assert_eq!((vulkan.devices.len(), vulkan.volumes.len()), (0, 0), "{name}: no /dev/dri");
+        assert_eq!(vulkan.groups, Groups::None, "{name}");
+        let listed = machine::read("strix-halo-wsl2", "== opt/rocm/share/rocdxg/dids.conf\n");
+        let listed = container(&wish("ollama", &rows, &listed, &engine)).unwrap();
+        let ids = "/opt/rocm/share/rocdxg/dids.conf:/usr/share/rocdxg/dids.conf:ro";
+        assert!(listed.print(Form::Shell).unwrap().contains(ids), "{name}");
+        assert!(!script.contains("dids.conf"), "{name}: the file does not exist");
     }
     let checked = |changes: &str| {
         check_devices(GpuWay::Rocm, &machine::read("strix-halo-wsl2", changes))

@@ -25,7 +25,7 @@ const JUDGED: &[(&str, &str, &[&str])] = &[
     ("strix-point-debian", "gfx1150", &["kernel-gttsize"]),
     ("strix-point-arch", "gfx1150", &["firmware-mes", "memory-gpu-limit"]),
     ("strix-point-updates", "gfx1150", &["firmware-mes", "memory-gpu-limit"]),
-    ("krackan-nixos", "gfx1152", &[]),
+    ("krackan-nixos", "gfx1152", &["override-spoof"]),
     ("navi3-with-raphael", "gfx1100", &["gpu-several"]),
     ("navi2-cezanne-silverblue", "gfx1032", &["gpu-several"]),
     ("mi300a-rhel", "gfx942", &[]),

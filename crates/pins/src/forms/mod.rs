@@ -26,6 +26,20 @@ pub const GPUS: Form = Form {
             "no variables",
             "variable.HSA_ENABLE_SDMA = { value = \"0\", when = [\"debug\"], why = \"avoids SDMA\", evidence = \"ROCm/TheRock#1413\" }",
         ),
+        Key::optional(
+            "limit",
+            Kind::TableByName(&LIMIT),
+            "What GPUs cannot do with some ROCm releases, by name.",
+            "no limits",
+            "limit.vega = { gpus = [\"gfx906\"], rocm = [\"6.4 or newer\"], why = \"rocBLAS has no code for {gpu}\", instead = \"ROCm 6.3\", known = \"vendor\", evidence = \"ROCm/legacy-rocm-build#4625\" }",
+        ),
+        Key::optional(
+            "rocm-releases",
+            Kind::Texts,
+            "AMD's ROCm releases, from the oldest to the newest. `env` warns about others.",
+            "not known",
+            "rocm-releases = [\"7.1\", \"7.2\"]",
+        ),
     ]],
     named: Some(("a GPU target, such as `gfx1151`", &GPU)),
 };
@@ -54,6 +68,20 @@ pub const GPU: Form = Form::of(
             "The value of `HSA_OVERRIDE_GFX_VERSION` for a spoof on this GPU.",
             "no spoof helps",
             "spoof = \"11.0.0\"",
+        ),
+        Key::optional(
+            "spoof-rocm",
+            Kind::Texts,
+            "The ROCm releases with which the spoof helps: those with code for the GPU that it names.",
+            "all",
+            "spoof-rocm = [\"7.0 or newer\"]",
+        ),
+        Key::optional(
+            "spoof-risk",
+            Kind::Text,
+            "What can happen with the spoof. `env` warns about it.",
+            "not known",
+            "spoof-risk = \"programs can crash\"",
         ),
         Key::optional(
             "spoof-on-request",
@@ -134,6 +162,46 @@ pub const VARIABLE: Form = Form::of(
             Kind::Text,
             "The source.",
             "evidence = \"vllm-project/vllm#37151\"",
+        ),
+        CHECKED,
+    ]],
+);
+
+/// What GPUs cannot do with some ROCm releases.
+pub const LIMIT: Form = Form::of(
+    "What GPUs cannot do with some ROCm releases. `build-pipeline env` warns about it.",
+    &[&[
+        Key::required("gpus", Kind::Texts, "The GPU targets.", "gpus = [\"gfx906\"]"),
+        Key::optional(
+            "rocm",
+            Kind::Texts,
+            "The ROCm releases.",
+            "all",
+            "rocm = [\"6.4 or newer\"]",
+        ),
+        Key::required(
+            "why",
+            Kind::Text,
+            "The fact. `{gpu}` is replaced with the target.",
+            "why = \"rocBLAS has no code for {gpu}\"",
+        ),
+        Key::required(
+            "instead",
+            Kind::Text,
+            "What to use. `{gpu}` is replaced with the target.",
+            "instead = \"ROCm 6.3\"",
+        ),
+        Key::required(
+            "known",
+            Kind::Text,
+            "How the fact is known: `vendor`, `maintainer`, `one source`, or a number of independent reports.",
+            "known = \"vendor\"",
+        ),
+        Key::required(
+            "evidence",
+            Kind::Text,
+            "The source.",
+            "evidence = \"ROCm/legacy-rocm-build#4625\"",
         ),
         CHECKED,
     ]],

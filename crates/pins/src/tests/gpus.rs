@@ -11,6 +11,8 @@ name = "a"
 family = "f"
 integrated = true
 spoof = "11.0.0"
+spoof-rocm = ["6.4 or newer"]
+spoof-risk = "programs crash"
 native-since = "7.2.1"
 evidence = "source of gfx1151"
 [gfx1150]
@@ -22,6 +24,19 @@ spoof-on-request = true
 name = "c"
 family = "f"
 not-beside = ["gfx1151"]
+[limit.one]
+gpus = ["gfx1151", "gfx1201"]
+rocm = ["7.1 or older"]
+why = "no code for {gpu}"
+instead = "ROCm 7.2 (`device-{gpu}`)"
+known = "one source"
+evidence = "e5"
+[limit.two]
+gpus = ["gfx1201"]
+why = "never"
+instead = "Vulkan"
+known = "vendor"
+evidence = "e6"
 [variable.A_ALL]
 value = "{gpu};{gpu}"
 when = ["build", "run"]
@@ -62,6 +77,7 @@ fn facts_about_a_gpu_are_read_key_by_key() {
     assert_eq!(one.spoof.unwrap().to_string(), "11.0.0");
     assert!(one.is_integrated && !one.is_spoof_on_request && one.not_beside.is_empty());
     assert_eq!(one.native_since.as_deref(), Some("7.2.1"));
+    assert_eq!(one.spoof_risk.as_deref(), Some("programs crash"));
     assert_eq!(one.evidence.as_deref(), Some("source of gfx1151"));
     let other = &gpus.gpus[&gpu("gfx1201")];
     assert!(!other.is_integrated && other.spoof.is_none() && other.native_since.is_none());
@@ -130,6 +146,30 @@ fn an_override_is_wanted_until_a_release_is_native() {
     let native = |target: &str, rocm: &str| gpus().is_native(&gpu(target), rocm);
     assert!(native("gfx1151", "7.2.1") && !native("gfx1151", "7.1"));
     assert!(!native("gfx1150", "99.0"), "the file does not say so");
+    assert!(!wanted("gfx1151", Some("6.3")), "6.3 has no code for the GPU that the spoof names");
+    assert!(wanted("gfx1151", Some("6.4")));
+}
+
+#[test]
+fn a_limit_is_a_sentence_for_its_gpus_and_releases() {
+    let limits = |target: &str, rocm: Option<&str>| gpus().limits(&gpu(target), rocm).join("|");
+    let one = "no code for gfx1151 (one report); use ROCm 7.2 (`device-gfx1151`)";
+    assert_eq!(limits("gfx1151", Some("7.1")), one);
+    assert_eq!(limits("gfx1151", Some("7.1.2")), one);
+    assert_eq!(limits("gfx1151", Some("7.2")), "");
+    assert_eq!(limits("gfx1151", None), "", "the release is unknown");
+    assert_eq!(limits("gfx1201", None), "never; use Vulkan");
+    assert!(limits("gfx1201", Some("7.0")).ends_with("|never; use Vulkan"));
+    assert_eq!(limits("gfx1150", Some("7.0")), "");
+    let told = |lines: &str| {
+        let text = format!("schema = 1\n[limit.a]\nwhy = \"w\"\nevidence = \"e\"\n{lines}\n");
+        let error = parse_gpus("f", &text).unwrap_err();
+        error.problems.iter().map(|one| one.message.clone()).collect::<Vec<_>>().join("|")
+    };
+    let missing = told("gpus = []");
+    for key in ["gpus", "instead", "known"] {
+        assert!(missing.contains(&format!("`{key}` is missing")), "{missing}");
+    }
 }
 
 #[test]
@@ -142,6 +182,7 @@ fn rows_of_a_project_replace_rows_of_the_same_name() {
     assert!(all.gpus[&gpu("gfx1151")].spoof.is_none(), "rows are not mixed");
     assert_eq!((all.variables.len(), all.variables["B_ONE"].value.as_str()), (4, "2"));
     assert_eq!(all.variables["A_ALL"].why, "all");
+    assert_eq!(all.limits.len(), 2);
 }
 
 #[test]

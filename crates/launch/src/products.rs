@@ -1,0 +1,76 @@
+//! The names under which people know GPUs: `RX 7900 XTX`, `Strix Halo`, `MI300X`.
+
+use pins::Gpus;
+
+/// Words that names of products have or lack.
+const BRANDS: [&str; 5] = ["amd", "radeon", "instinct", "ryzen", "graphics"];
+
+/// Returns the target that a user means: the one whose products in `gpus.toml` include `text`, or
+/// else `text` in lower case and without features such as `:xnack+`.
+pub(crate) fn target(text: &str, gpus: &Gpus) -> String {
+    let asked = words(text);
+    let has = |name: &str| products(name).any(|product| !asked.is_empty() && product == asked);
+    let mut named = gpus.gpus.iter().filter(|(_, gpu)| has(&gpu.name));
+    match (named.next(), named.next()) {
+        (Some((target, _)), None) => target.to_string(),
+        _ => text.split(':').next().unwrap_or_default().trim().to_ascii_lowercase(),
+    }
+}
+
+/// Returns the products in a name such as `Van Gogh (Steam Deck)`, each as its words.
+fn products(name: &str) -> impl Iterator<Item = Vec<String>> {
+    let parts = name.split([',', '(', ')']).flat_map(|part| part.split(" and "));
+    parts.map(words).filter(|words| !words.is_empty())
+}
+
+fn words(text: &str) -> Vec<String> {
+    let lower = text.to_ascii_lowercase();
+    let all = lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    all.filter(|word| !BRANDS.contains(word)).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GPUS: &str = r#"schema = 1
+[gfx1100]
+name = "Radeon RX 7900 XTX, RX 7900 XT"
+family = "f"
+[gfx1151]
+name = "Strix Halo (Ryzen AI Max 385 to 395, Radeon 8060S)"
+family = "f"
+[gfx906]
+name = "Instinct MI50 and MI60, Radeon VII"
+family = "f"
+[gfx902]
+name = "Radeon Vega"
+family = "f"
+[gfx90c]
+name = "Radeon Vega"
+family = "f"
+"#;
+
+    #[test]
+    fn a_product_is_its_target_and_no_similar_one() {
+        let gpus = pins::parse_gpus("gpus.toml", GPUS).unwrap();
+        for (text, wanted) in [
+            ("RX 7900 XTX", "gfx1100"),
+            ("amd radeon rx 7900 xt", "gfx1100"),
+            ("strix-halo", "gfx1151"),
+            ("Radeon 8060S Graphics", "gfx1151"),
+            ("mi60", "gfx906"),
+            ("Radeon VII", "gfx906"),
+            ("GFX1151", "gfx1151"),
+            ("gfx90a:xnack+", "gfx90a"),
+            ("gfx1151", "gfx1151"),
+            ("RX 7900", "rx 7900"),
+            ("RX 7900 GRE", "rx 7900 gre"),
+            ("Vega", "vega"),
+            ("Radeon", "radeon"),
+            ("", ""),
+        ] {
+            assert_eq!(target(text, &gpus), wanted, "{text}");
+        }
+    }
+}
