@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use failure::{Failure, Kind};
 use names::Sha256;
 use names::Version;
-use patcher::{Patch, Tree, TreePath};
+use patcher::{Patch, Tree, TreePath, VersionRange};
 use regex::Regex;
 
 use crate::receipts::hash;
@@ -33,7 +34,7 @@ const SOURCES: [Source; 5] = [
         "therock",
         &["rocm", "rocm-sdk-core", "rocm-sdk"],
         &[
-            ("version.json", r#""rocm-version"[ \t]*:[ \t]*"([^"]+)""#),
+            (NEXT_RELEASE, r#""rocm-version"[ \t]*:[ \t]*"([^"]+)""#),
             ("rocm_sdk/_dist_info.py", PYTHON),
         ],
     ),
@@ -111,6 +112,35 @@ pub fn detect(tree: &dyn Rooted, component: &str) -> Option<Found> {
         let found = Regex::new(pattern).ok()?.captures(&text(tree, path)?)?[1].to_owned();
         parsed(&found, (*path).to_owned())
     })
+}
+
+/// A file of a source tree that names the next release, also long before that release.
+const NEXT_RELEASE: &str = "version.json";
+
+/// Checks that a version is exact enough to select patches. The versions before a release can have
+/// the same number as the release in their sources.
+///
+/// # Errors
+/// Fails if a patch is for only some of the versions that the tree can have.
+pub fn check_exact(found: &Found, patches: &[Patch]) -> Result<(), Failure> {
+    let Found { version, from } = found;
+    let first = format!("{version}.dev0").parse::<Version>().ok();
+    let Some(first) = first.filter(|_| from == NEXT_RELEASE) else { return Ok(()) };
+    let range = patches.iter().map(|patch| &patch.applies.versions);
+    let is_divided = |range: &&VersionRange| range.position(&first) != range.position(version);
+    match range.zip(patches).find(|(range, _)| is_divided(range)) {
+        None => Ok(()),
+        Some((range, patch)) => Err(Failure::new(
+            Kind::Input,
+            format!(
+                "`{from}` contains {version}, also in the versions before this release, and `{}` is for `{range}`",
+                patch.id
+            ),
+        )
+        .hint(format!(
+            "specify the exact version, such as `--version {version}` for the release or `--version {version}aYYYYMMDD` for the nightly of a day"
+        ))),
+    }
 }
 
 /// Returns whether the patches depend on the version.
