@@ -143,6 +143,20 @@ pub fn check_exact(found: &Found, patches: &[Patch]) -> Result<(), Failure> {
     }
 }
 
+/// Returns the version in the name of a folder with a component's sources: `0.6.1`, `v0.6.1`,
+/// `ollama-0.6.1` or `ollama-v0.6.1`.
+pub fn in_name(component: &str, name: &str) -> Option<Version> {
+    let mut packages = package_names(component);
+    packages.push(component);
+    let is_separator = |c: char| matches!(c, '-' | '_');
+    let plain = |text: &str| text.to_lowercase().replace('_', "-");
+    let behind = packages.iter().find_map(|package| {
+        let start = name.get(..package.len()).filter(|start| plain(start) == plain(package))?;
+        name[start.len()..].strip_prefix(is_separator)
+    });
+    behind.unwrap_or(name).parse().ok()
+}
+
 /// Returns whether the patches depend on the version.
 pub fn is_needed(patches: &[Patch]) -> bool {
     patches.iter().any(|patch| {
@@ -217,6 +231,47 @@ mod tests {
         }
         let metadata = "Metadata-Version: 2.1\nName: Flash_Attn\nVersion: 2.8.3\n\nVersion: 9\n";
         assert_eq!(name_and_version(metadata), Some(("flash-attn".to_owned(), "2.8.3".to_owned())));
+    }
+
+    #[test]
+    fn a_number_that_stands_for_a_release_and_what_came_before_is_not_exact() {
+        let text = include_str!("../../../patches/therock/therock-rtld-local.toml");
+        let patches = [patcher::parse_patch("therock-rtld-local.toml", text).unwrap()];
+        let check = |version: &str, from: &str| {
+            let version = version.parse().unwrap();
+            check_exact(&Found { version, from: from.to_owned() }, &patches)
+        };
+        for (version, from) in [
+            ("7.10.0", NEXT_RELEASE),
+            ("7.12.0", NEXT_RELEASE),
+            ("7.11.0", "rocm-7.11.0.dist-info"),
+            ("7.11.0a20260113", "--version"),
+        ] {
+            assert!(check(version, from).is_ok(), "{version} from {from}");
+        }
+        let told = check("7.11.0", NEXT_RELEASE).unwrap_err();
+        assert!(told.hints[0].contains("--version 7.11.0aYYYYMMDD"), "{:?}", told.hints);
+    }
+
+    #[test]
+    fn the_name_of_a_folder_can_contain_the_version() {
+        let of = |component: &str, name: &str| {
+            in_name(component, name).map(|version| version.to_string())
+        };
+        for (component, name, version) in [
+            ("ollama", "v0.6.1", "0.6.1"),
+            ("ollama", "ollama-0.6.1", "0.6.1"),
+            ("ollama", "ollama-v0.6.1", "0.6.1"),
+            ("flash-attention", "flash_attn-2.8.3", "2.8.3"),
+            ("flash-attention", "flash-attention-2.8.3", "2.8.3"),
+            ("aiter", "amd_aiter-0.1.7.post2.dev18", "0.1.7.post2.dev18"),
+        ] {
+            let found = of(component, name).map(|text| text.trim_start_matches('v').to_owned());
+            assert_eq!(found.as_deref(), Some(version), "{name}");
+        }
+        for name in ["ollama", "ollama-main", "vllm-0.6.1", "ollama0.6.1", "é"] {
+            assert_eq!(of("ollama", name), None, "{name}");
+        }
     }
 
     #[test]
