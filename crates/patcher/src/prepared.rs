@@ -13,7 +13,7 @@ use crate::list;
 use crate::pattern::{Match, Pattern};
 use crate::spec::{Condition, Edit, IfAbsent, Op};
 use crate::text::Text;
-use crate::{Position, TreePath, VersionRange};
+use crate::{Position, TreePath};
 use names::Version;
 
 /// The maximum number of occurrences of an item that are examined.
@@ -168,10 +168,9 @@ impl<'p> PreparedEdit<'p> {
         version: Option<&Version>,
         mut files: impl Iterator<Item = &'f [u8]>,
     ) -> bool {
-        let is_meant = |range: &VersionRange, version| range.position(version) == Position::Inside;
         let may_lack = self.edit.if_absent == IfAbsent::Skip
             && match (&self.edit.absent_in, version) {
-                (Some(range), Some(version)) => is_meant(range, version),
+                (Some(range), Some(known)) => range.position(known) == Position::Inside,
                 _ => true,
             };
         let is_free = |file: &[u8]| {

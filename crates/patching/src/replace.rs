@@ -309,7 +309,7 @@ fn write_beside(place: &Place<'_>, name: &str, bytes: &[u8], model: &File) -> io
             Err(error)
                 if error.kind() == io::ErrorKind::PermissionDenied
                     && made.uid() == like.uid()
-                    && !attributes(model)?.iter().any(|name| name == ACCESS_LIST) =>
+                    && !attributes(model)?.iter().any(|one| one == ACCESS_LIST) =>
             {
                 mode = regrouped(mode);
             }

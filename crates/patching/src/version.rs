@@ -7,7 +7,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use failure::{Failure, Kind};
 use names::Sha256;
 use names::Version;
-use patcher::{Patch, Tree, TreePath, VersionRange};
+use patcher::{Patch, Tree, TreePath};
 use regex::Regex;
 
 use crate::receipts::hash;
@@ -126,15 +126,17 @@ pub fn check_exact(found: &Found, patches: &[Patch]) -> Result<(), Failure> {
     let Found { version, from } = found;
     let first = format!("{version}.dev0").parse::<Version>().ok();
     let Some(first) = first.filter(|_| from == NEXT_RELEASE) else { return Ok(()) };
-    let range = patches.iter().map(|patch| &patch.applies.versions);
-    let is_divided = |range: &&VersionRange| range.position(&first) != range.position(version);
-    match range.zip(patches).find(|(range, _)| is_divided(range)) {
+    let is_divided = |patch: &&Patch| {
+        let range = &patch.applies.versions;
+        range.position(&first) != range.position(version)
+    };
+    match patches.iter().find(is_divided) {
         None => Ok(()),
-        Some((range, patch)) => Err(Failure::new(
+        Some(patch) => Err(Failure::new(
             Kind::Input,
             format!(
-                "`{from}` contains {version}, also in the versions before this release, and `{}` is for `{range}`",
-                patch.id
+                "`{from}` contains {version}, also in the versions before this release, but `{}` is only for `{}`",
+                patch.id, patch.applies.versions
             ),
         )
         .hint(format!(
