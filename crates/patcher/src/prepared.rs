@@ -232,9 +232,10 @@ impl<'p> PreparedEdit<'p> {
             }
             Op::ListAppend(item) | Op::ListPrepend(item) => {
                 let (range, captured) = captured(text, group.as_ref())?;
+                let code = list::without_comments(captured);
                 let is_there = match &self.already {
-                    Some(already) => already.is_in(captured.as_bytes()),
-                    None => list::contains(captured, &item.sep, &item.item),
+                    Some(already) => already.is_in(code.as_bytes()),
+                    None => list::contains(&code, &item.sep, &item.item),
                 };
                 if is_there {
                     return Ok(None);

@@ -82,13 +82,15 @@ pub(crate) fn changes(
 /// Replaces the hash and size of a file in a RECORD, and returns the change.
 fn update(record: &mut String, row: &Row<'_>) -> Option<Splice> {
     let Row { path, old: removed, new: inserted } = row;
-    let line = format!("{path},{removed}");
+    // Programs may quote the fields of RECORD, which is a CSV file.
+    let names = [format!("{path},"), format!("\"{path}\",")];
     let mut starts = std::iter::once(0).chain(record.match_indices('\n').map(|(at, _)| at + 1));
-    let start = starts.find(|start| {
-        let rest = record[*start..].strip_prefix(line.as_str());
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['\r', '\n']))
+    let at = starts.find_map(|start| {
+        let name = names.iter().find(|name| record[start..].starts_with(name.as_str()))?;
+        let rest = record[start + name.len()..].strip_prefix(removed.as_str())?;
+        let is_whole = rest.is_empty() || rest.starts_with(['\r', '\n']);
+        is_whole.then_some(start + name.len())
     })?;
-    let at = start + path.as_str().len() + 1;
     record.replace_range(at..at + removed.len(), inserted);
     Some(Splice { at, removed: removed.clone(), inserted: inserted.clone() })
 }

@@ -156,7 +156,8 @@ pub fn in_name(component: &str, name: &str) -> Option<Version> {
         let start = name.get(..package.len()).filter(|start| plain(start) == plain(package))?;
         name[start.len()..].strip_prefix(is_separator)
     });
-    behind.unwrap_or(name).parse().ok()
+    let text = behind.unwrap_or(name);
+    text.strip_prefix('v').unwrap_or(text).parse().ok()
 }
 
 /// Returns whether the patches depend on the version.
@@ -268,8 +269,7 @@ mod tests {
             ("flash-attention", "flash-attention-2.8.3", "2.8.3"),
             ("aiter", "amd_aiter-0.1.7.post2.dev18", "0.1.7.post2.dev18"),
         ] {
-            let found = of(component, name).map(|text| text.trim_start_matches('v').to_owned());
-            assert_eq!(found.as_deref(), Some(version), "{name}");
+            assert_eq!(of(component, name).as_deref(), Some(version), "{name}");
         }
         for name in ["ollama", "ollama-main", "vllm-0.6.1", "ollama0.6.1", "é"] {
             assert_eq!(of("ollama", name), None, "{name}");

@@ -397,7 +397,11 @@ fn an_audit_says_from_when_on_a_patch_can_be_retired() {
         .prints("✗ 0.12.0 demo-list: the anchor was not found")
         .prints("still needed");
     project.write("trees/demo-v0.8.0/a.txt", "list = \"gfx1100\"\n");
-    project.run("patch audit demo trees/demo-v0.8.0").expect(0).prints("0.8.0  ✓ applied(1)");
+    project
+        .run("patch audit demo trees/demo-v0.8.0")
+        .expect(0)
+        .prints("\n  0.8.0 ")
+        .prints("✓ applied(1)");
     project.write("trees/new/a.txt", "");
     project.run(&format!("{line} trees/new")).expect(2).says("rename the folder to its version");
 }

@@ -121,8 +121,15 @@ fn the_record_of_a_package_stays_correct() {
     project.run(LINE).expect(0).prints("it was applied earlier");
     project.run("patch revert --root system").expect(0);
     same(&project.files(), &before, "files");
-    // A row that was wrong before is not corrected.
+    // The first field can be in quotes.
     let record = format!("{PACKAGES}/{folder}/RECORD");
+    let plain = project.read(&record);
+    project.edit(&record, "vllm/platforms/__init__.py", "\"vllm/platforms/__init__.py\"");
+    project.run(LINE).expect(0);
+    assert!(record_is_correct(&project, folder));
+    project.run("patch revert --root system").expect(0);
+    project.write(&record, &plain);
+    // A row that was wrong before is not corrected.
     project.edit(&record, "sha256=", "sha256=x");
     let wrong = project.read(&record);
     project.run(LINE).expect(0);
