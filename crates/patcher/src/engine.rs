@@ -222,8 +222,9 @@ fn run_patch<'p>(
     let expected_upstream = match selection {
         Selection::NotApplicable { because } => {
             match contradiction(patch, &because, subject, work) {
-                // The version of a tree between two releases does not say which changes it has.
-                Some(_) if subject.version.is_some_and(Version::is_pre_release) => None,
+                // The version of a tree between two releases does not say which changes it has. For
+                // a pinned tree, a plan is made from the version alone, and must be true.
+                Some(_) if !subject.is_pristine && is_between_releases(subject) => None,
                 Some(verdict) => return finished(verdict, false),
                 None => return finished(Verdict::NotApplicable { because }, true),
             }
@@ -267,6 +268,10 @@ fn run_patch<'p>(
         work.roll_back();
     }
     Running { patch, edits, verdict, ok, probes: Vec::new() }
+}
+
+fn is_between_releases(subject: &Subject<'_>) -> bool {
+    subject.version.is_some_and(Version::is_pre_release)
 }
 
 /// Returns a verdict if the tree contains text that the patch edits, although the patch skips this
