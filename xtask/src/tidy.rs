@@ -77,8 +77,8 @@ const CRATES: &[(&str, bool, &[&str])] = &[
         "patching",
         false,
         &[
-            "executor", "failure", "host", "lint", "names", "patcher", "pins", "project",
-            "sources", "text",
+            "executor", "failure", "gpu-code", "host", "lint", "names", "patcher", "pins",
+            "project", "sources", "text",
         ],
     ),
     (

@@ -14,6 +14,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use executor::{CANNOT_CONFINE, Confinement, Edited, Tools};
+use keyutils::{Keyring, keytypes};
 use patcher::{ProbeJob, ProbeRun, Probes as _, Tool};
 
 fn tools() -> Tools {
@@ -141,8 +142,12 @@ def connect(family, address):
     found.connect(address)
 attempt("the network", lambda: connect(socket.AF_INET, ("127.0.0.1", port)))
 attempt("a socket of the host", lambda: connect(socket.AF_UNIX, "\0probe-test-" + str(port)))
-attempt("a raw socket", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1))
 libc = ctypes.CDLL(None, use_errno=True)
+def key():
+    keyctl, search, session = {"x86_64": 250, "aarch64": 219}[os.uname().machine], 10, -3
+    return libc.syscall(keyctl, search, session, b"user", b"probe-test", 0) > 0
+attempt("a key", key)
+attempt("a raw socket", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1))
 attempt("a mount namespace", lambda: libc.unshare(0x00020000) == 0)
 attempt("chroot", lambda: os.chroot("/"))
 attempt("host name", lambda: socket.sethostname(socket.gethostname()))
@@ -173,6 +178,12 @@ fn a_hostile_probe_reaches_nothing() {
     // A descriptor that a shell left open.
     let held = fs::File::open(outside.path().join("secret")).unwrap();
     rustix::io::fcntl_setfd(&held, rustix::io::FdFlags::empty()).unwrap();
+    // A container may refuse keys; then no probe can have one.
+    let has_key = Keyring::join_anonymous_session()
+        .and_then(|mut session| {
+            session.add_key::<keytypes::User, _, _>("probe-test", &b"secret"[..])
+        })
+        .is_ok();
     let mut job = python(HOSTILE);
     job.arguments.extend([outside.path().display().to_string(), port.to_string()]);
     assert_eq!(printed(tools_of_user().run(&job)), "done\n");
@@ -188,6 +199,7 @@ fn a_hostile_probe_reaches_nothing() {
     ] {
         assert!(free.contains(&format!("reached: {reached}")), "{reached}: {free}");
     }
+    assert_eq!(free.contains("reached: a key"), has_key, "{free}");
     as_ordinary_user("a_hostile_probe_reaches_nothing");
 }
 

@@ -1,9 +1,10 @@
 //! The second phase: checks the result of all patches together.
 
 use crate::engine::{Running, Subject};
-use crate::outcome::ProbeOutcome;
+use crate::outcome::{EditOutcome, ProbeOutcome};
 use crate::prepared::{Meeting, check_condition};
-use crate::probe::{ProbeRun, Probes, judge_probe, probe_job};
+use crate::probe::{ProbeRun, Probes, judge_probe, probe_job, too_old};
+use crate::spec::Probe;
 use crate::work::{Slot, WorkTree};
 use crate::{TreePath, Verdict};
 
@@ -36,11 +37,15 @@ pub(crate) fn check_asserts(one: &mut Running<'_>, subject: &Subject<'_>, work: 
         return;
     }
     let is_own = |path: &TreePath| one.patch.edits.iter().any(|edit| edit.files.contains(path));
-    // If upstream solved the problem in another way, the patch changed nothing that could be
-    // checked.
+    // If upstream solved the problem in another way, or the file lacks the code, the patch changed
+    // nothing that could be checked.
     let is_settled = |path: &TreePath| {
         one.edits.iter().any(|(_, edit)| {
-            edit.file.as_ref() == Some(path) && !matches!(edit.verdict, Verdict::SatisfiedOtherwise)
+            let is_checked = !matches!(
+                edit.verdict,
+                Verdict::SatisfiedOtherwise | Verdict::NotApplicable { .. }
+            );
+            edit.file.as_ref() == Some(path) && is_checked
         })
     };
     for assert in &one.patch.asserts {
@@ -75,7 +80,15 @@ pub(crate) fn run_probes(
     let settled: Vec<TreePath> =
         one.edits.iter().filter_map(|(_, edit)| edit.file.clone()).collect();
     let settled = settled.iter().collect();
-    for probe in &one.patch.probes {
+    let is_needless = |path: &TreePath| {
+        let mut of_path = one.edits.iter().filter(|(edit, _)| edit.edit.files.contains(path));
+        let is_free =
+            |outcome: &EditOutcome| matches!(outcome.verdict, Verdict::NotApplicable { .. });
+        of_path.clone().count() > 0 && of_path.all(|(_, outcome)| is_free(outcome))
+    };
+    // An edit that has nothing to do in this tree leaves nothing to check.
+    let is_meant = |probe: &&Probe| !probe.files.iter().all(is_needless);
+    for probe in one.patch.probes.iter().filter(is_meant) {
         let read = |path: &TreePath| work.current(path).map(<[u8]>::to_vec);
         let job = probe_job(&one.patch.id, probe, subject.gpu, &settled, read);
         let result =
@@ -85,6 +98,11 @@ pub(crate) fn run_probes(
                     continue;
                 }
                 ProbeRun::Stopped { reason } => Err(reason),
+                ProbeRun::Ended { success: false, stderr, .. } if too_old(&stderr).is_some() => {
+                    let reason = too_old(&stderr).unwrap_or_default();
+                    one.probes.push(ProbeOutcome::skipped(&probe.name, &reason));
+                    continue;
+                }
                 ProbeRun::Ended { success, stdout, stderr } => {
                     judge_probe(probe, subject.gpu, success, &stdout, &stderr)
                 }

@@ -18,7 +18,7 @@ use crate::pattern::Pattern;
 use crate::prepared::{Meeting, PreparedEdit};
 use crate::probe::Probes;
 use crate::receipt::Receipt;
-use crate::spec::{IfAbsent, IfPartial, Patch, Then};
+use crate::spec::{IfPartial, Patch, Then};
 use crate::work::{Slot, WorkTree};
 use crate::{PatchSet, Position, PresentBy, Tree, TreePath, Verdict};
 use names::Version;
@@ -221,10 +221,13 @@ fn run_patch<'p>(
     let selection = selection(patch, subject.gpu, subject.version);
     let expected_upstream = match selection {
         Selection::NotApplicable { because } => {
-            return match contradiction(patch, &because, subject, work) {
-                Some(verdict) => finished(verdict, false),
-                None => finished(Verdict::NotApplicable { because }, true),
-            };
+            match contradiction(patch, &because, subject, work) {
+                // The version of a tree between two releases does not say which changes it has. For
+                // a pinned tree, a plan is made from the version alone, and must be true.
+                Some(_) if !subject.is_pristine && is_between_releases(subject) => None,
+                Some(verdict) => return finished(verdict, false),
+                None => return finished(Verdict::NotApplicable { because }, true),
+            }
         }
         Selection::Refuse { because } => {
             return finished(Verdict::NotApplicable { because }, false);
@@ -265,6 +268,10 @@ fn run_patch<'p>(
         work.roll_back();
     }
     Running { patch, edits, verdict, ok, probes: Vec::new() }
+}
+
+fn is_between_releases(subject: &Subject<'_>) -> bool {
+    subject.version.is_some_and(Version::is_pre_release)
 }
 
 /// Returns a verdict if the tree contains text that the patch edits, although the patch skips this
@@ -357,10 +364,20 @@ fn run_edit(
     if let Some(unfit) = unfit {
         return unfit;
     }
+    let texts: Vec<Vec<u8>> =
+        existing.iter().filter_map(|path| work.current(path).map(<[u8]>::to_vec)).collect();
+    let is_needless = edit.is_needless(subject.version, texts.iter().map(Vec::as_slice));
     let verdict = match existing.first() {
-        None if edit.edit.if_absent == IfAbsent::Skip => {
-            let names: Vec<&str> = edit.edit.files.iter().map(TreePath::as_str).collect();
-            Verdict::NotApplicable { because: format!("the tree has no {}", names.join(" or ")) }
+        first if is_needless => {
+            let names = |paths: &[TreePath]| {
+                paths.iter().map(TreePath::as_str).collect::<Vec<_>>().join(" or ")
+            };
+            Verdict::NotApplicable {
+                because: match first {
+                    None => format!("the tree has no {}", names(&edit.edit.files)),
+                    Some(_) => format!("{} has no such code", names(&existing)),
+                },
+            }
         }
         first => {
             let bytes = first.and_then(|path| work.current(path)).unwrap_or_default();

@@ -187,9 +187,16 @@ pub const EDIT: Form = Form::of(
         Key::optional(
             "if_absent",
             Kind::OneOf(&["fail", "skip"]),
-            "What to do if no file exists.",
+            "What to do if no file exists, or if no file contains a match of `guards`.",
             "`fail`",
             "if_absent = \"skip\"",
+        ),
+        Key::optional(
+            "absent_in",
+            Kind::Text,
+            "The versions to which `if_absent = \"skip\"` is limited. In other versions, the files must exist.",
+            "all versions",
+            "absent_in = \"<0.1.3\"",
         ),
         Key::required(
             "anchor",
@@ -260,7 +267,7 @@ pub const EDIT: Form = Form::of(
         Key::optional(
             "guards",
             Kind::Text,
-            "A regular expression that finds the code to edit even if `anchor` does not match. If a version that the patch skips contains a match, the patch fails.",
+            "A regular expression that finds the code to edit even if `anchor` does not match. If a version that the patch skips contains a match, the patch fails. With `if_absent = \"skip\"`, files without a match need no edit.",
             "none",
             "guards = 'gfx11'",
         ),

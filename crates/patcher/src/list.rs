@@ -92,6 +92,17 @@ pub(crate) fn prepend(list: &str, separator: &str, item: &str) -> Result<Inserti
     Ok(Insertion { at: first.start, text: format!("{item}{glue}") })
 }
 
+/// Returns a list with spaces over its comments (`# …`, `// …`) and preprocessor lines.
+pub(crate) fn without_comments(list: &str) -> String {
+    let blanked = |line: &str| {
+        let comment = [line.find('#'), line.find("//")].into_iter().flatten().min();
+        let (code, rest) = line.split_at(comment.unwrap_or(line.len()));
+        let end = if rest.ends_with('\n') { "\n" } else { "" };
+        format!("{code}{}{end}", " ".repeat(rest.len() - end.len()))
+    };
+    list.split_inclusive('\n').map(blanked).collect()
+}
+
 fn has_comment(element: &str) -> bool {
     element.contains('#') || element.contains("//") || element.contains("/*")
 }
@@ -223,6 +234,20 @@ mod tests {
         assert!(!contains("", ",", "a"));
         assert!(contains("", ",", ""), "an empty list has one empty element");
         assert!(contains("a | b", " | ", "b") && contains("a|b", " | ", "b"));
+    }
+
+    #[test]
+    fn what_is_in_a_comment_is_not_in_the_list() {
+        for (list, expected) in [
+            ("\"a\",\n# \"b\",\n\"c\"", "\"a\",\n      \n\"c\""),
+            ("a, // b, c\n d", "a,        \n d"),
+            ("a, b", "a, b"),
+            ("a # é", "a     "),
+            ("", ""),
+        ] {
+            assert_eq!(without_comments(list), expected, "{list:?}");
+            assert_eq!(without_comments(list).len(), list.len(), "{list:?}");
+        }
     }
 
     #[test]

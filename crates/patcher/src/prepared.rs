@@ -7,13 +7,13 @@ use std::ops::Range;
 use names::GpuTarget;
 use serde::{Deserialize, Serialize};
 
-use crate::TreePath;
 use crate::conditions;
 use crate::gpu::fill;
 use crate::list;
 use crate::pattern::{Match, Pattern};
-use crate::spec::{Condition, Edit, Op};
+use crate::spec::{Condition, Edit, IfAbsent, Op};
 use crate::text::Text;
+use crate::{Position, TreePath};
 use names::Version;
 
 /// The maximum number of occurrences of an item that are examined.
@@ -51,6 +51,8 @@ pub(crate) fn splice(bytes: &[u8], splices: &[Splice]) -> Vec<u8> {
 pub(crate) struct PreparedEdit<'p> {
     pub(crate) edit: &'p Edit,
     pub(crate) counts: BTreeSet<usize>,
+    /// The counts of all versions.
+    known_counts: BTreeSet<usize>,
     anchor: Pattern,
     pub(crate) anchor_source: String,
     op: Op,
@@ -96,6 +98,7 @@ impl<'p> PreparedEdit<'p> {
         Ok(Self {
             edit,
             counts: edit.expect.counts(version),
+            known_counts: edit.expect.counts(None),
             anchor: Pattern::new(&anchor_source)?,
             anchor_source,
             op,
@@ -114,7 +117,7 @@ impl<'p> PreparedEdit<'p> {
             return Meeting::Present;
         }
         let group = if matches!(self.op, Op::ReplaceCapture(_)) { "value" } else { "list" };
-        let limit = self.counts.last().copied().unwrap_or(0) + 1;
+        let limit = self.known_counts.last().copied().unwrap_or(0) + 1;
         let matches = self.anchor.find(text.bytes(), group, limit);
         if !self.counts.contains(&matches.len()) {
             return match () {
@@ -122,6 +125,12 @@ impl<'p> PreparedEdit<'p> {
                     Meeting::Satisfied
                 }
                 () if matches.is_empty() => Meeting::Missing,
+                // The version may be inexact, which does not matter if nothing is to be done.
+                () if self.known_counts.contains(&matches.len())
+                    && matches.iter().all(|found| self.change(&text, found) == Ok(None)) =>
+                {
+                    Meeting::Present
+                }
                 () => Meeting::Miscounted {
                     found: matches.len(),
                     lines: matches.iter().map(|found| text.line(found.whole.start)).collect(),
@@ -150,6 +159,24 @@ impl<'p> PreparedEdit<'p> {
             }
             () => Meeting::Change { splices, present },
         }
+    }
+
+    /// Returns whether the edit has nothing to do in these files: it may be without files, and no
+    /// file contains the code.
+    pub(crate) fn is_needless<'f>(
+        &self,
+        version: Option<&Version>,
+        mut files: impl Iterator<Item = &'f [u8]>,
+    ) -> bool {
+        let may_lack = self.edit.if_absent == IfAbsent::Skip
+            && match (&self.edit.absent_in, version) {
+                (Some(range), Some(known)) => range.position(known) == Position::Inside,
+                _ => true,
+            };
+        let is_free = |file: &[u8]| {
+            self.guards.as_ref().is_some_and(|guards| !guards.is_in(Text::new(file).bytes()))
+        };
+        may_lack && files.all(is_free)
     }
 
     /// Returns the number of the first line with text that the edit targets, even if the edit does
@@ -205,9 +232,10 @@ impl<'p> PreparedEdit<'p> {
             }
             Op::ListAppend(item) | Op::ListPrepend(item) => {
                 let (range, captured) = captured(text, group.as_ref())?;
+                let code = list::without_comments(captured);
                 let is_there = match &self.already {
-                    Some(already) => already.is_in(captured.as_bytes()),
-                    None => list::contains(captured, &item.sep, &item.item),
+                    Some(already) => already.is_in(code.as_bytes()),
+                    None => list::contains(&code, &item.sep, &item.item),
                 };
                 if is_there {
                     return Ok(None);

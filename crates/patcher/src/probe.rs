@@ -92,23 +92,51 @@ const CMAKE_COMMANDS: &str = "build-pipeline-commands.cmake";
 
 /// Compiles the files in its arguments, and writes nothing.
 const PYTHON_COMPILE: &str = "\
-import sys
 for name in sys.argv[1:]:
-    with open(name, 'rb') as file:
-        compile(file.read(), name, 'exec', dont_inherit=True)
+    compiled(name)
 ";
 
-/// Extracts functions from a file without running the rest of it, and calls them.
+/// The start of Python probes. Before Python 3.12, an f-string could not contain its own quotes
+/// (PEP 701), so an older Python cannot judge files that use this.
+const PYTHON_START: &str = "\
+import ast, builtins, sys
+def compiled(name, flags=0):
+    with open(name, 'rb') as file:
+        text = file.read()
+    try:
+        return compile(text, name, 'exec', flags, dont_inherit=True)
+    except SyntaxError as error:
+        if sys.version_info < (3, 12) and 'f-string' in str(error.msg):
+            sys.exit('NEWER_PYTHON' + ' %d.%d' % sys.version_info[:2])
+        raise
+";
+
+/// The words before the version in the error output of a Python that is too old.
+const NEWER_PYTHON: &str = "the file may need Python 3.12, but this machine has";
+
+/// Extracts functions from a file without running the rest of it, and calls them. Names that they
+/// use are looked up in the file when they are needed: its imports, assignments, functions and
+/// classes.
 const PYTHON_CALL: &str = "\
-import ast, sys
 name, *wanted = sys.argv[1:]
-with open(name, 'rb') as file:
-    tree = ast.parse(file.read(), name)
+tree = compiled(name, ast.PyCF_ONLY_AST)
 found = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name in wanted]
 missing = set(wanted) - {n.name for n in found}
 if missing:
     sys.exit('no function ' + ', '.join(sorted(missing)))
-space = {'__name__': 'probe'}
+def names(node):
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return [(alias.asname or alias.name).split('.')[0] for alias in node.names]
+    if isinstance(node, ast.Assign):
+        return [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    return [getattr(node, 'name', None)]
+class Names(dict):
+    def __missing__(self, key):
+        for node in tree.body:
+            if key in names(node):
+                exec(compile(ast.Module([node], []), name, 'exec'), space)
+        return space[key]
+space = {'__name__': 'probe', '__builtins__': Names(vars(builtins))}
 with open('build-pipeline-prelude.py', 'rb') as file:
     exec(compile(file.read(), 'prelude', 'exec'), space)
 for function in found:
@@ -178,18 +206,21 @@ pub fn probe_job(
             job.arguments =
                 ["-E", "-P", "-dD", "-w", "-undef", "-x", "c++"].map(str::to_owned).to_vec();
             job.arguments.extend(defines.iter().map(|define| format!("-D{}", fill(define, gpu))));
-            job.arguments.push("-".to_owned());
             job.stdin = without_includes(&job.files.remove(&first).unwrap_or_default());
+            let text = String::from_utf8_lossy(&job.stdin);
+            let called = macros_of_headers(&text);
+            job.arguments.extend(called.iter().map(|name| format!("-D{name}(...)=0")));
+            job.arguments.push("-".to_owned());
             job.files.clear();
         }
         ProbeKind::PythonCompile => {
             job.arguments.extend(job.files.keys().cloned());
-            job.stdin = PYTHON_COMPILE.as_bytes().to_vec();
+            job.stdin = python(PYTHON_COMPILE);
         }
         ProbeKind::PythonCall { functions, prelude, call } => {
             job.arguments.push(first);
             job.arguments.extend(functions.iter().cloned());
-            job.stdin = PYTHON_CALL.as_bytes().to_vec();
+            job.stdin = python(PYTHON_CALL);
             for (name, text) in
                 [("build-pipeline-prelude.py", prelude), ("build-pipeline-call.py", call)]
             {
@@ -198,6 +229,66 @@ pub fn probe_job(
         }
     }
     Ok(job)
+}
+
+/// Returns the standard input of a Python probe.
+fn python(script: &str) -> Vec<u8> {
+    format!("{}{script}", PYTHON_START.replace("NEWER_PYTHON", NEWER_PYTHON)).into_bytes()
+}
+
+/// Returns the reason if a probe says that the machine's Python is too old to judge the file.
+pub(crate) fn too_old(stderr: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(stderr);
+    text.lines().find(|line| line.starts_with(NEWER_PYTHON)).map(str::to_owned)
+}
+
+/// What looks like a call of a macro in a condition, but is part of the preprocessor.
+const OF_PREPROCESSOR: [&str; 8] = [
+    "defined",
+    "__has_attribute",
+    "__has_builtin",
+    "__has_cpp_attribute",
+    "__has_extension",
+    "__has_feature",
+    "__has_include",
+    "__has_include_next",
+];
+
+/// Returns the macros that conditions call and only headers define, such as `AT_MKL_ENABLED` in
+/// `#if AT_MKL_ENABLED()`. Without a definition, the preprocessor refuses the file.
+fn macros_of_headers(source: &str) -> BTreeSet<&str> {
+    let mut called = BTreeSet::new();
+    let mut defined = BTreeSet::new();
+    let mut continues = false;
+    for line in source.lines() {
+        let directive = line.trim_start().strip_prefix('#').map(str::trim_start);
+        let is_condition =
+            directive.is_some_and(|text| text.starts_with("if") || text.starts_with("elif"));
+        if let Some(definition) = directive.and_then(|text| text.strip_prefix("define")) {
+            defined.extend(definition.trim_start().split(|c| !is_of_name(c)).next());
+        }
+        if is_condition || continues {
+            called.extend(calls(directive.unwrap_or(line)));
+        }
+        continues = (is_condition || continues) && line.trim_end().ends_with('\\');
+    }
+    let is_known = |name: &&str| defined.contains(name) || OF_PREPROCESSOR.contains(name);
+    called.retain(|name| !is_known(name));
+    called
+}
+
+fn is_of_name(c: char) -> bool {
+    c == '_' || c.is_ascii_alphanumeric()
+}
+
+/// Returns the names in `text` that are followed by a parenthesis.
+fn calls(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices('(').filter_map(|(at, _)| {
+        let before = text[..at].trim_end();
+        let name = &before[before.trim_end_matches(is_of_name).len()..];
+        let is_name = name.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic());
+        (is_name && !matches!(name, "if" | "elif")).then_some(name)
+    })
 }
 
 /// Replaces `#include` lines with empty lines: the headers of ROCm and PyTorch are not available.

@@ -115,6 +115,9 @@ pub struct Edit {
     pub files: Vec<TreePath>,
     /// What to do if none of `files` exists.
     pub if_absent: IfAbsent,
+    /// With [`IfAbsent::Skip`], the versions that may lack the files; if `None`, all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub absent_in: Option<VersionRange>,
     /// The pattern that finds the text to edit.
     pub anchor: String,
     /// How often the anchor must match.
@@ -128,12 +131,13 @@ pub struct Edit {
     /// A pattern that matches the file when upstream solved the problem in another way.
     pub satisfied_by: Option<String>,
     /// A pattern that finds the code to edit even if the anchor does not match. If a version that
-    /// the patch skips contains a match, the patch fails.
+    /// the patch skips contains a match, the patch fails. An edit whose files may be absent is not
+    /// applicable to files without a match.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guards: Option<String>,
 }
 
-/// What to do if none of an edit's files exists.
+/// What to do if none of an edit's files exists, or none contains a match of its `guards`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IfAbsent {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use atomic_write_file::AtomicWriteFile;
 use failure::{Failure, Kind};
-use patcher::Outcome;
+use patcher::{Outcome, Receipt};
 use project::kinds::refuse_others;
 use project::{Project, environment};
 use sources::{Sources, Submodules, TarSummary, WriteTarError};
@@ -187,16 +187,22 @@ const PATCHED: &str = "the files were patched, and `build-pipeline patch revert`
 pub(crate) fn write(prepared: &Prepared<Directory>, outcome: &Outcome) -> Result<(), Failure> {
     let (directory, receipt_list) = (&prepared.tree, &prepared.receipt_list);
     let component = prepared.component.as_str();
-    let records = records::changes(directory, &outcome.files);
+    let records = records::changes(directory, &outcome.files, &receipt_list.receipts);
     let files = outcome.files.iter();
     let files = files.map(|file| Replacement { path: &file.path, old: &file.old, new: &file.new });
-    let of_records = records.iter().map(|record| Replacement {
+    let rows = records.iter().map(|record| Replacement {
         path: &record.receipt.path,
         old: &record.old,
         new: &record.new,
     });
-    let all: Vec<Replacement<'_>> = files.chain(of_records).collect();
-    let mut receipt = outcome.receipt();
+    let all: Vec<Replacement<'_>> = files.chain(rows).collect();
+    // If a killed run has changed all files, only its RECORD is left.
+    let of_records = || {
+        let mut of_component = receipt_list.receipts.iter();
+        let last = of_component.rfind(|one| one.component == component && !records.is_empty())?;
+        Some(Receipt { patches: Vec::new(), files: Vec::new(), ..last.clone() })
+    };
+    let mut receipt = outcome.receipt().or_else(of_records);
     if let Some(receipt) = &mut receipt {
         receipt.files.extend(records.iter().map(|record| record.receipt.clone()));
     }

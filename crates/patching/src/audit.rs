@@ -173,8 +173,9 @@ pub fn audit(
         Trees::Folders(paths) => {
             for path in paths {
                 let tree = prepared::open(here, path)?;
-                let by_name = tree.path().file_name().and_then(|name| name.to_str());
-                try_on(&tree, by_name.and_then(|name| name.parse().ok()))?;
+                let name = tree.path().file_name().and_then(|name| name.to_str());
+                let by_name = name.and_then(|name| version::in_name(component, name));
+                try_on(&tree, by_name)?;
             }
         }
     }
@@ -258,6 +259,7 @@ fn releases(
             format!("no archive of `{component}` is pinned, so its project on the index is not known"),
         )
         .hint(format!("add a table `[archive.NAME]` with `patches = \"{component}\"` to `versions/versions.toml`"))
+        .hint("or unpack the releases, and pass the folders")
     })?;
     let fetcher = Fetcher::new(sources()?)?;
     let mut found: Vec<(Version, ReleaseFile)> = Vec::new();
@@ -295,14 +297,18 @@ fn row(
     (component, probes): (&str, &dyn Probes),
 ) -> Result<Row, Failure> {
     let shown = tree.shown();
-    let detected = version::detect(tree, component).map(|found| found.version);
-    let version = detected.or(stated).ok_or_else(|| {
-        Failure::new(
-            Kind::Input,
-            format!("cannot determine the version of `{component}` in `{shown}`"),
-        )
-        .hint("rename the folder to its version, for example `0.10.2`")
-    })?;
+    let detected = version::detect(tree, component);
+    let is_exact = detected.as_ref().map(|found| version::check_exact(found, set.patches()));
+    let version = match (detected, is_exact, stated) {
+        (Some(found), Some(Ok(())), _) => found.version,
+        (_, _, Some(stated)) => stated,
+        (_, Some(Err(told)), None) => return Err(told),
+        _ => {
+            let what = format!("cannot determine the version of `{component}` in `{shown}`");
+            return Err(Failure::new(Kind::Input, what)
+                .hint("rename the folder to its version, for example `0.10.2`"));
+        }
+    };
     let base = BTreeMap::new();
     let subject = Subject {
         gpu,

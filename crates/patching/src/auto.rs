@@ -41,7 +41,7 @@ pub fn run(
     let all = patches::read_all(project)?;
     let places = installed::places(prepared::open(system.here, system.root)?);
     let rocm = installed::rocm(&places);
-    let (gpu, gpu_from) = gpu(system)?;
+    let (gpu, gpu_from) = gpu(project, system)?;
     let mut found = 0;
     let mut trees = Vec::new();
     let mut errors = Vec::new();
@@ -91,12 +91,9 @@ fn none_found(root: &Path, places: usize, all: &BTreeMap<String, Vec<Patch>>) ->
 }
 
 /// Returns the GPU target and its origin.
-fn gpu(system: System<'_>) -> Result<(GpuTarget, String), Failure> {
+fn gpu(project: &Project, system: System<'_>) -> Result<(GpuTarget, String), Failure> {
     if let Some(text) = system.gpu {
-        let parsed = text.parse().map_err(|error| {
-            Failure::from_chain(Kind::Input, &error).hint("a target looks like `gfx1151`")
-        })?;
-        return Ok((parsed, "--gpu".to_owned()));
+        return Ok((prepared::named_gpu(project, text)?, "--gpu".to_owned()));
     }
     let host = system.here.join(system.host_root);
     let mut found = installed::gpus(&host);

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use executor::{Confinement, Tools};
 use failure::{Failure, Kind};
+use gpu_code::CodeTarget;
 use names::Version;
 use names::{GpuTarget, Sha256};
 use patcher::{NoProbes, Outcome, PatchSet, Probes, Subject, Tree, TreePath};
@@ -260,12 +261,29 @@ pub fn open(here: &Path, root: &Path) -> Result<Directory, Failure> {
 /// Parses `--gpu`, or returns the project's target.
 ///
 /// # Errors
-/// Fails if `asked` is not the name of a target.
+/// Fails if `asked` is not the name of a known target.
 pub(crate) fn gpu(project: &Project, asked: Option<&str>) -> Result<GpuTarget, Failure> {
     match asked {
         None => project.default_gpu(),
-        Some(text) => failure::gpu_target(text),
+        Some(text) => named_gpu(project, text),
     }
+}
+
+/// Parses the name of a GPU target that LLVM or `gpus.toml` knows. Every other target is a typo: a
+/// patch would write it into the tree.
+///
+/// # Errors
+/// Fails if it is not the name of a known target.
+pub(crate) fn named_gpu(project: &Project, text: &str) -> Result<GpuTarget, Failure> {
+    let target = failure::gpu_target(text)?;
+    if CodeTarget::knows(&target) {
+        return Ok(target);
+    }
+    let known = project.gpus()?.gpus;
+    if known.contains_key(&target) {
+        return Ok(target);
+    }
+    Err(failure::unknown_gpu(target.as_str(), known.keys().map(GpuTarget::as_str)))
 }
 
 fn version_of(
@@ -287,6 +305,11 @@ fn version_of(
             format!("cannot determine the version of `{component}` in {}", tree.shown()),
         )
         .hint("specify it with `--version VERSION`")),
-        found => Ok(found),
+        found => {
+            if let Some(found) = &found {
+                version::check_exact(found, set.patches())?;
+            }
+            Ok(found)
+        }
     }
 }

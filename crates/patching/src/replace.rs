@@ -248,6 +248,9 @@ fn create(place: &Place<'_>, name: &str) -> io::Result<File> {
 /// Attributes that the kernel computes from the bytes of a file.
 const OF_CONTENT: [&str; 2] = ["security.ima", "security.evm"];
 
+/// The access control list of a file, which gives rights to its group.
+const ACCESS_LIST: &str = "system.posix_acl_access";
+
 /// The kernel's limit on the size of a file's attributes.
 const MOST_ATTRIBUTES: usize = 64 << 10;
 
@@ -287,17 +290,34 @@ fn attribute(file: &File, name: &str) -> io::Result<Vec<u8>> {
     Ok(buffer)
 }
 
+/// Returns the mode of a file whose group could not be kept: the new group gets only the rights
+/// that everyone has.
+fn regrouped(mode: u32) -> u32 {
+    (mode & !0o2070) | (mode & (mode << 3) & 0o070)
+}
+
 /// Writes a file with the owner, mode and attributes of another.
 fn write_beside(place: &Place<'_>, name: &str, bytes: &[u8], model: &File) -> io::Result<()> {
     let like = model.metadata()?;
     let mut file = create(place, name)?;
     file.write_all(bytes)?;
     let made = file.metadata()?;
+    let mut mode = like.mode() & 0o7777;
     if (made.uid(), made.gid()) != (like.uid(), like.gid()) {
-        fchown(&file, Some(like.uid()), Some(like.gid()))?;
+        match fchown(&file, Some(like.uid()), Some(like.gid())) {
+            // Only root can give a file to a group that the user is not in.
+            Err(error)
+                if error.kind() == io::ErrorKind::PermissionDenied
+                    && made.uid() == like.uid()
+                    && !attributes(model)?.iter().any(|one| one == ACCESS_LIST) =>
+            {
+                mode = regrouped(mode);
+            }
+            given => given?,
+        }
     }
     // After the owner, because changing the owner clears the set-user-ID bit.
-    file.set_permissions(Permissions::from_mode(like.mode() & 0o7777))?;
+    file.set_permissions(Permissions::from_mode(mode))?;
     copy_attributes(model, &file)?;
     file.sync_all()
 }
@@ -349,7 +369,7 @@ mod tests {
             }
             bytes
         };
-        let access = "system.posix_acl_access";
+        let access = ACCESS_LIST;
         let set = |name: &str, value: &[u8]| {
             fsetxattr(open(), name, value, XattrFlags::empty()).unwrap();
         };
@@ -383,6 +403,22 @@ mod tests {
         let one = Replacement { path: &path, old: b"old", new: b"new" };
         directory.replace(&[one], || Ok(())).unwrap();
         assert_eq!(seen(), before);
+    }
+
+    #[test]
+    fn a_group_that_is_not_kept_gets_no_rights_beyond_those_of_everyone() {
+        for (mode, wanted) in [
+            (0o644, 0o644),
+            (0o664, 0o644),
+            (0o640, 0o600),
+            (0o755, 0o755),
+            (0o775, 0o755),
+            (0o2754, 0o744),
+            (0o4711, 0o4711),
+            (0o607, 0o607),
+        ] {
+            assert_eq!(regrouped(mode), wanted, "{mode:o}");
+        }
     }
 
     #[test]

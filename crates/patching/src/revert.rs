@@ -84,51 +84,50 @@ impl Tree for Overlay<'_> {
     }
 }
 
-/// Undoes all patches of a tree and of the Python packages in it.
+/// Undoes all patches of a tree and of the Python packages in it. Each component in each folder is
+/// restored separately: if one cannot be restored, the others still are. Also returns the errors of
+/// those that could not be restored.
 ///
 /// # Errors
-/// Fails if no patch was applied, or if a tree cannot be restored.
-pub fn revert_all(directory: Directory) -> Result<Vec<Reverted>, Failure> {
-    let mut reverted = Vec::new();
+/// Fails if no patch was applied.
+pub fn revert_all(directory: Directory) -> Result<(Vec<Reverted>, Vec<Failure>), Failure> {
+    let (mut reverted, mut errors) = (Vec::new(), Vec::new());
     let shown = directory.path().display().to_string();
     for place in installed::places(directory) {
-        if let Err(told) = revert_place(&place, &mut reverted) {
-            return Err(after(told, &reverted));
+        match applied_components(&place) {
+            Ok(components) => {
+                for component in &components {
+                    match revert(&place, component) {
+                        Ok(one) => reverted.push(one),
+                        Err(told) => errors.push(told),
+                    }
+                }
+            }
+            Err(told) => errors.push(told),
         }
     }
-    if !reverted.is_empty() {
-        Ok(reverted)
-    } else {
-        Err(Failure::new(
+    if reverted.is_empty() && errors.is_empty() {
+        return Err(Failure::new(
             Kind::Input,
             format!("no patch was applied to `{shown}` or to Python packages in it"),
         )
-        .hint("`revert` can undo only changes by `build-pipeline patch apply`"))
+        .hint("`revert` can undo only changes by `build-pipeline patch apply`"));
     }
+    Ok((reverted, errors))
 }
 
-/// Undoes all patches of one tree, and adds them to `reverted`.
-fn revert_place(place: &Directory, reverted: &mut Vec<Reverted>) -> Result<(), Failure> {
+/// Returns the components whose patches were applied to one tree, the last one first.
+fn applied_components(place: &Directory) -> Result<Vec<String>, Failure> {
     sweep(place)?;
     let receipt_list = ReceiptList::read(place)?;
     // After a killed run, a component can have several receipts, and others in between.
-    let mut components: Vec<&str> = Vec::new();
-    for receipt in receipt_list.receipts.iter().rev() {
-        if !components.contains(&receipt.component.as_str()) {
-            components.push(&receipt.component);
+    let mut components: Vec<String> = Vec::new();
+    for receipt in receipt_list.receipts.into_iter().rev() {
+        if !components.contains(&receipt.component) {
+            components.push(receipt.component);
         }
     }
-    for component in components {
-        reverted.push(revert(place, component)?);
-    }
-    Ok(())
-}
-
-/// Adds what was undone before a failure to its hints.
-fn after(told: Failure, reverted: &[Reverted]) -> Failure {
-    reverted.iter().fold(told, |told, Reverted { root, component, .. }| {
-        told.hint(format!("before that, the patches of `{component}` in `{root}` were undone"))
-    })
+    Ok(components)
 }
 
 /// Removes leftovers of a run that was killed before it changed any file of the tree.
@@ -257,7 +256,8 @@ mod tests {
         let open = || Directory::open(folder.path()).unwrap();
         let other = revert(&open(), "torch").unwrap_err();
         assert_eq!(other.hints, ["there are receipts for aiter, vllm"]);
-        let reverted = revert_all(open()).unwrap();
+        let (reverted, errors) = revert_all(open()).unwrap();
+        assert!(errors.is_empty());
         let undone: Vec<&str> = reverted.iter().map(|one| one.component.as_str()).collect();
         assert_eq!(undone, ["vllm", "aiter"]);
         for file in ["f", "g"] {
@@ -274,18 +274,33 @@ mod tests {
         assert_eq!((told.kind, told.hints), (Kind::Machine, vec![RESTORED.to_owned()]));
         assert_eq!(fs::read_to_string(folder.path().join("f")).unwrap(), "one");
         fs::remove_dir(folder.path().join(NEW_LEDGER)).unwrap();
-        assert_eq!(revert_all(Directory::open(folder.path()).unwrap()).unwrap().len(), 2);
+        assert_eq!(revert_all(Directory::open(folder.path()).unwrap()).unwrap().0.len(), 2);
     }
 
     #[test]
-    fn a_failure_says_what_was_undone_before_it() {
-        let folder = tree(&[("aiter", "g", "one", "two"), ("vllm", "f", "one", "two")]);
+    fn a_component_that_cannot_be_restored_stops_no_other() {
+        let changes = [("vllm", "f", "one", "two"), ("aiter", "g", "one", "two")];
+        let folder = tree(&changes);
         fs::write(folder.path().join("g"), "mine").unwrap();
-        let told = revert_all(Directory::open(folder.path()).unwrap()).unwrap_err();
-        let root = folder.path().display();
-        assert_eq!(
-            told.hints.last().unwrap(),
-            &format!("before that, the patches of `vllm` in `{root}` were undone")
-        );
+        let (reverted, errors) = revert_all(Directory::open(folder.path()).unwrap()).unwrap();
+        let undone: Vec<&str> = reverted.iter().map(|one| one.component.as_str()).collect();
+        assert_eq!((undone, errors.len()), (vec!["vllm"], 1));
+        assert_eq!(fs::read_to_string(folder.path().join("f")).unwrap(), "one");
+        assert_eq!(fs::read_to_string(folder.path().join("g")).unwrap(), "mine");
+    }
+
+    #[test]
+    fn a_damaged_ledger_stops_no_other_folder() {
+        let folder = tree(&[("vllm", "f", "one", "two")]);
+        let packages = folder.path().join("home/eve/.venv/lib/python3.12/site-packages");
+        fs::create_dir_all(packages.join(receipts::FOLDER)).unwrap();
+        fs::write(packages.join(receipts::PATH), "{").unwrap();
+        let open = || Directory::open(folder.path()).unwrap();
+        let (reverted, errors) = revert_all(open()).unwrap();
+        assert_eq!((reverted.len(), errors.len()), (1, 1));
+        assert_eq!(fs::read_to_string(folder.path().join("f")).unwrap(), "one");
+        // With nothing left to restore, the error is still reported.
+        let (reverted, errors) = revert_all(open()).unwrap();
+        assert_eq!((reverted.len(), errors.len()), (0, 1));
     }
 }

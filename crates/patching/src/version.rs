@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use failure::{Failure, Kind};
 use names::Sha256;
 use names::Version;
 use patcher::{Patch, Tree, TreePath};
@@ -33,7 +34,7 @@ const SOURCES: [Source; 5] = [
         "therock",
         &["rocm", "rocm-sdk-core", "rocm-sdk"],
         &[
-            ("version.json", r#""rocm-version"[ \t]*:[ \t]*"([^"]+)""#),
+            (NEXT_RELEASE, r#""rocm-version"[ \t]*:[ \t]*"([^"]+)""#),
             ("rocm_sdk/_dist_info.py", PYTHON),
         ],
     ),
@@ -113,6 +114,52 @@ pub fn detect(tree: &dyn Rooted, component: &str) -> Option<Found> {
     })
 }
 
+/// A file of a source tree that names the next release, also long before that release.
+const NEXT_RELEASE: &str = "version.json";
+
+/// Checks that a version is exact enough to select patches. The versions before a release can have
+/// the same number as the release in their sources.
+///
+/// # Errors
+/// Fails if a patch is for only some of the versions that the tree can have.
+pub fn check_exact(found: &Found, patches: &[Patch]) -> Result<(), Failure> {
+    let Found { version, from } = found;
+    let first = format!("{version}.dev0").parse::<Version>().ok();
+    let Some(first) = first.filter(|_| from == NEXT_RELEASE) else { return Ok(()) };
+    let is_divided = |patch: &&Patch| {
+        let range = &patch.applies.versions;
+        range.position(&first) != range.position(version)
+    };
+    match patches.iter().find(is_divided) {
+        None => Ok(()),
+        Some(patch) => Err(Failure::new(
+            Kind::Input,
+            format!(
+                "`{from}` contains {version}, also in the versions before this release, but `{}` is only for `{}`",
+                patch.id, patch.applies.versions
+            ),
+        )
+        .hint(format!(
+            "specify the exact version, such as `--version {version}` for the release or `--version {version}aYYYYMMDD` for the nightly of a day"
+        ))),
+    }
+}
+
+/// Returns the version in the name of a folder with a component's sources: `0.6.1`, `v0.6.1`,
+/// `ollama-0.6.1` or `ollama-v0.6.1`.
+pub fn in_name(component: &str, name: &str) -> Option<Version> {
+    let mut packages = package_names(component);
+    packages.push(component);
+    let is_separator = |c: char| matches!(c, '-' | '_');
+    let plain = |text: &str| text.to_lowercase().replace('_', "-");
+    let behind = packages.iter().find_map(|package| {
+        let start = name.get(..package.len()).filter(|start| plain(start) == plain(package))?;
+        name[start.len()..].strip_prefix(is_separator)
+    });
+    let text = behind.unwrap_or(name);
+    text.strip_prefix('v').unwrap_or(text).parse().ok()
+}
+
 /// Returns whether the patches depend on the version.
 pub fn is_needed(patches: &[Patch]) -> bool {
     patches.iter().any(|patch| {
@@ -187,6 +234,46 @@ mod tests {
         }
         let metadata = "Metadata-Version: 2.1\nName: Flash_Attn\nVersion: 2.8.3\n\nVersion: 9\n";
         assert_eq!(name_and_version(metadata), Some(("flash-attn".to_owned(), "2.8.3".to_owned())));
+    }
+
+    #[test]
+    fn a_number_that_stands_for_a_release_and_what_came_before_is_not_exact() {
+        let text = include_str!("../../../patches/therock/therock-rtld-local.toml");
+        let patches = [patcher::parse_patch("therock-rtld-local.toml", text).unwrap()];
+        let check = |version: &str, from: &str| {
+            let version = version.parse().unwrap();
+            check_exact(&Found { version, from: from.to_owned() }, &patches)
+        };
+        for (version, from) in [
+            ("7.10.0", NEXT_RELEASE),
+            ("7.12.0", NEXT_RELEASE),
+            ("7.11.0", "rocm-7.11.0.dist-info"),
+            ("7.11.0a20260113", "--version"),
+        ] {
+            assert!(check(version, from).is_ok(), "{version} from {from}");
+        }
+        let told = check("7.11.0", NEXT_RELEASE).unwrap_err();
+        assert!(told.hints[0].contains("--version 7.11.0aYYYYMMDD"), "{:?}", told.hints);
+    }
+
+    #[test]
+    fn the_name_of_a_folder_can_contain_the_version() {
+        let of = |component: &str, name: &str| {
+            in_name(component, name).map(|version| version.to_string())
+        };
+        for (component, name, version) in [
+            ("ollama", "v0.6.1", "0.6.1"),
+            ("ollama", "ollama-0.6.1", "0.6.1"),
+            ("ollama", "ollama-v0.6.1", "0.6.1"),
+            ("flash-attention", "flash_attn-2.8.3", "2.8.3"),
+            ("flash-attention", "flash-attention-2.8.3", "2.8.3"),
+            ("aiter", "amd_aiter-0.1.7.post2.dev18", "0.1.7.post2.dev18"),
+        ] {
+            assert_eq!(of(component, name).as_deref(), Some(version), "{name}");
+        }
+        for name in ["ollama", "ollama-main", "vllm-0.6.1", "ollama0.6.1", "é"] {
+            assert_eq!(of("ollama", name), None, "{name}");
+        }
     }
 
     #[test]

@@ -145,26 +145,34 @@ fn apply_auto(here: &Path, project: &Project, args: &Apply) -> Result<(), Failur
     let system = System { here, root, host_root, gpu: args.options.gpu.as_deref() };
     let (report, mut errors) = auto::run(project, system, applying(args))?;
     errors.extend(print(&report, &args.options).err());
+    all_of(&mut errors)
+}
+
+/// Undoes applied patches.
+fn undo(here: &Path, args: &Revert) -> Result<(), Failure> {
+    let directory = open(here, &args.root)?;
+    let (trees, mut errors) = match &args.component {
+        Some(component) => (vec![revert(&directory, component)?], Vec::new()),
+        None => revert_all(directory)?,
+    };
+    if !trees.is_empty() {
+        let report = RevertReport::new(trees);
+        match args.format {
+            Format::Json => output::json(&report)?,
+            Format::Text => output::page(&report.page())?,
+        }
+    }
+    all_of(&mut errors)
+}
+
+/// Returns the last error, after printing the others.
+fn all_of(errors: &mut Vec<Failure>) -> Result<(), Failure> {
     match errors.pop() {
         None => Ok(()),
         Some(last) => {
             errors.iter().for_each(output::error);
             Err(last)
         }
-    }
-}
-
-/// Undoes applied patches.
-fn undo(here: &Path, args: &Revert) -> Result<(), Failure> {
-    let directory = open(here, &args.root)?;
-    let trees = match &args.component {
-        Some(component) => vec![revert(&directory, component)?],
-        None => revert_all(directory)?,
-    };
-    let report = RevertReport::new(trees);
-    match args.format {
-        Format::Json => output::json(&report),
-        Format::Text => output::page(&report.page()),
     }
 }
 

@@ -295,6 +295,7 @@ fn wrong_words_get_a_next_step() {
             "did you mean `demo-list`?",
         ),
         ("check demo --root tree --gpu gfx11x", "`gfx11x` is not", "gfx1151"),
+        ("check demo --root tree --gpu gfx1511", "does not contain GPU `gfx1511`", "gfx1151"),
         ("check demo --root tree --version one", "`one` is not a version", "--version 0.11.0"),
         ("check vllm --root tree", "cannot determine the version of `vllm`", "--version VERSION"),
         (
@@ -395,6 +396,12 @@ fn an_audit_says_from_when_on_a_patch_can_be_retired() {
         .expect(7)
         .prints("✗ 0.12.0 demo-list: the anchor was not found")
         .prints("still needed");
+    project.write("trees/demo-v0.8.0/a.txt", "list = \"gfx1100\"\n");
+    project
+        .run("patch audit demo trees/demo-v0.8.0")
+        .expect(0)
+        .prints("\n  0.8.0 ")
+        .prints("✓ applied(1)");
     project.write("trees/new/a.txt", "");
     project.run(&format!("{line} trees/new")).expect(2).says("rename the folder to its version");
 }

@@ -121,12 +121,54 @@ fn the_record_of_a_package_stays_correct() {
     project.run(LINE).expect(0).prints("it was applied earlier");
     project.run("patch revert --root system").expect(0);
     same(&project.files(), &before, "files");
-    // A row that was wrong before is not corrected.
+    // The first field can be in quotes.
     let record = format!("{PACKAGES}/{folder}/RECORD");
+    let plain = project.read(&record);
+    project.edit(&record, "vllm/platforms/__init__.py", "\"vllm/platforms/__init__.py\"");
+    project.run(LINE).expect(0);
+    assert!(record_is_correct(&project, folder));
+    project.run("patch revert --root system").expect(0);
+    project.write(&record, &plain);
+    // A row that was wrong before is not corrected.
     project.edit(&record, "sha256=", "sha256=x");
     let wrong = project.read(&record);
     project.run(LINE).expect(0);
     assert_eq!(project.read(&record), wrong);
+}
+
+/// A run that is killed after it has changed the files and before it has changed RECORD.
+#[test]
+fn the_next_run_corrects_the_record_that_a_killed_one_left() {
+    let folder = "vllm-0.10.2.dist-info";
+    let record = format!("{PACKAGES}/{folder}/RECORD");
+    let platform = format!("{PACKAGES}/vllm/platforms/__init__.py");
+    // The killed run was `apply`, then `revert`: it restores files in the order of their names.
+    for left in [&record, &platform] {
+        let project = system();
+        let before = project.files();
+        let old = project.read(left);
+        project.run(LINE).expect(0);
+        project.write(left, &old);
+        project.run(LINE).expect(0);
+        assert!(project.read(&platform).contains("torch.version.hip"), "{left}");
+        assert!(record_is_correct(&project, folder), "{left}");
+        project.run(LINE).expect(0).prints("it was applied earlier");
+        project.run("patch revert --root system").expect(0);
+        same(&project.files(), &before, left);
+    }
+}
+
+#[test]
+fn a_damaged_list_of_receipts_stops_no_other_revert() {
+    let project = system();
+    let before = project.files();
+    project.run(LINE).expect(0);
+    let ledger = "system/home/eve/.venv/lib/python3.12/site-packages/.build-pipeline/patches.json";
+    project.write(ledger, "{");
+    let ran = project.run("patch revert --root system").expect(2);
+    ran.says("is not a list of receipts").prints("✓ vllm-platform-fallback");
+    std::fs::remove_dir_all(project.path("system/home")).unwrap();
+    same(&project.files(), &before, "files");
 }
 
 #[test]

@@ -20,7 +20,9 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 
+use keyutils::Keyring;
 use nix::sched::{CloneFlags, unshare};
+use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Gid, Signal, Uid};
 use rustix::thread::CapabilitySet;
 use serde::{Deserialize, Serialize};
@@ -156,6 +158,7 @@ fn failed(what: &'static str) -> impl Fn(rustix::io::Errno) -> String {
 fn outer() -> Result<u8, String> {
     end_with_parent()?;
     close_inherited()?;
+    leave_keys()?;
     // This process is the first to be killed if memory runs out. A failure to set this does not
     // matter.
     drop(fs::write("/proc/self/oom_score_adj", "1000"));
@@ -209,6 +212,20 @@ fn close_inherited() -> Result<(), String> {
         let _ = nix::unistd::close(descriptor);
     }
     Ok(())
+}
+
+/// Leaves the session keyring of the user for an empty one. A session keyring is inherited like an
+/// open file: whoever has it can read the keys in it, such as Kerberos tickets.
+fn leave_keys() -> Result<(), String> {
+    match Keyring::join_anonymous_session().map_err(|error| error.0) {
+        Ok(_) => Ok(()),
+        // The kernel has no keys, or a container refuses the call, also to the probe.
+        Err(code) if [Errno::NOSYS, Errno::PERM].map(Errno::raw_os_error).contains(&code) => Ok(()),
+        Err(code) => {
+            let error = io::Error::from_raw_os_error(code);
+            Err(format!("leaving the user's keyring failed: {error}"))
+        }
+    }
 }
 
 /// Turns root into `nobody`, who keeps root's privileges until the next program starts. With these

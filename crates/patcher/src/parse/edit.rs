@@ -24,6 +24,12 @@ pub(super) fn edit(
     let files = files(report, table);
     let absent = [("fail", IfAbsent::Fail), ("skip", IfAbsent::Skip)];
     let if_absent = choice(report, table, "if_absent", &absent).unwrap_or(IfAbsent::Fail);
+    let absent_in = table.text(report, "absent_in");
+    let absent_in = absent_in.and_then(|text| parsed::<VersionRange>(report, &text));
+    if absent_in.is_some() && if_absent == IfAbsent::Fail {
+        let message = "`absent_in` limits `if_absent = \"skip\"`, which is not there";
+        report.add(&table.span_of("absent_in"), message, "add `if_absent = \"skip\"`");
+    }
     let anchor_text = table.need_text(report, "anchor", "anchor = '''…'''");
     let anchor = anchor_text.as_ref().and_then(|text| pattern(report, "anchor", text));
     let expect = expect(report, table, versions);
@@ -37,6 +43,7 @@ pub(super) fn edit(
     let edit = Edit {
         files,
         if_absent,
+        absent_in,
         anchor: anchor?,
         expect: expect?,
         op: op?,

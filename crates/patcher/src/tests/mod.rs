@@ -4,6 +4,7 @@ mod behaviour;
 mod editing;
 mod malformed;
 mod posts;
+mod probes;
 mod properties;
 mod reading;
 mod reports;

@@ -216,7 +216,7 @@ fn a_probe_of_one_file_takes_the_one_that_was_edited() {
     assert_eq!(text("build-pipeline-call.py"), "print(f('gfx1151'))");
     assert_eq!((text("b.py"), text("c.py")), ("B".to_owned(), "C".to_owned()));
     assert_eq!(made.files.len(), 4);
-    assert!(made.stdin.starts_with(b"import ast, sys\n"));
+    assert!(made.stdin.starts_with(b"import ast, builtins, sys\n"));
     // Otherwise it takes the first that exists.
     assert_eq!(python(&[], &tree).arguments[3], "b.py");
     assert_eq!(python(&["a.py"], &tree).arguments[3], "b.py", "`a.py` does not exist");
@@ -233,7 +233,7 @@ fn each_kind_of_probe_has_its_job() {
     let made = job(&compile, &[], &tree).unwrap();
     assert_eq!((made.tool, made.files.len()), (Tool::Python, 2));
     assert_eq!(made.arguments, ["-I", "-B", "-", "a.py", "b.py"]);
-    assert!(made.stdin.starts_with(b"import sys\n"));
+    assert!(made.stdin.starts_with(b"import ast, builtins, sys\n"));
 
     let script =
         probe("kind = \"cmake-script\"\nfiles = [\"a.py\"]\nscript = \"message({gpu})\"\n");

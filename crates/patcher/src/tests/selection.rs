@@ -195,3 +195,29 @@ fn the_first_line_that_contradicts_a_skip_is_reported() {
         assert_eq!(outcome.ok, line.is_none());
     }
 }
+
+#[test]
+fn in_a_folder_between_two_releases_the_tree_decides() {
+    let range = "versions = \">=0.9\"\nbelow = { then = \"skip\", because = \"old\" }";
+    let text = patch_text("p", APPEND).replace("versions = \"*\"", range);
+    let set = PatchSet::new(vec![parse_patch("p", &text).unwrap()]).unwrap();
+    let verdict = |version: &str, is_pristine, content: &[u8]| {
+        let (gpu, base) = (gpu(), BTreeMap::new());
+        let version = version.parse().unwrap();
+        let subject = Subject {
+            gpu: &gpu,
+            version: Some(&version),
+            build_env: None,
+            is_pristine,
+            base: &base,
+            receipts: &[],
+        };
+        apply(&set, &subject, &files(&[("f", content)]), &NoProbes).patches[0].verdict.to_string()
+    };
+    let list = b"list = \"gfx1100\"\n";
+    assert_eq!(verdict("0.8.6.dev7", false, list), "applied(1)");
+    assert_eq!(verdict("0.8.6.dev7", false, b"none"), "not-applicable");
+    // The version of a release or a pin is exact.
+    assert_eq!(verdict("0.8.5", false, list), "post-condition-failed");
+    assert_eq!(verdict("0.8.6.dev7", true, list), "post-condition-failed");
+}
