@@ -295,7 +295,7 @@ fn wrong_words_get_a_next_step() {
             "did you mean `demo-list`?",
         ),
         ("check demo --root tree --gpu gfx11x", "`gfx11x` is not", "gfx1151"),
-        ("check demo --root tree --gpu gfx1511", "does not contain GPU `gfx1511`", "gfx1151"),
+        ("check demo --root tree --gpu gfx1511", "the GPU `gfx1511` is not known", "gfx1151"),
         ("check demo --root tree --version one", "`one` is not a version", "--version 0.11.0"),
         ("check vllm --root tree", "cannot determine the version of `vllm`", "--version VERSION"),
         (
