@@ -262,7 +262,9 @@ fn extras(
         if !extras.is_empty() && is_gone && !is_kept {
             let message =
                 format!("`{}` no longer has the extra `{}`", package.name, extras.join(","));
-            found.hit(Hit::new(&row.row.rule, package.line, message).of(&row.row));
+            let help = format!("write `{}` without this extra", package.name);
+            let hit = Hit::new(&row.row.rule, package.line, message).of(&row.row);
+            found.hit(hit.help(help).about(package.name.as_str()));
         }
     }
 }
