@@ -499,7 +499,7 @@ fn privileged(facts: &Facts<'_>, found: &mut Findings<'_>) {
             |one: &Container| one.options.iter().any(|own| own.text.starts_with("--device=/dev/"));
         let hit = Hit::new("privileged-container", *line, message.as_str());
         found.hit(if owners.next().is_some_and(has_devices) {
-            hit.help("remove it: the devices that the container needs are already listed")
+            hit.help("remove it: the container gets its devices already")
         } else {
             hit
         });
@@ -519,7 +519,8 @@ fn from_git(command: &ShellCommand, found: &mut Findings<'_>) {
         match name {
             None => {
                 let message = format!("{shown} is installed from its current tip");
-                found.add("clone-unpinned", word.line, message);
+                let help = "append `@` and the full commit to the URL";
+                found.add_with("clone-unpinned", word.line, message, help);
             }
             Some(name) if name.contains(UNKNOWN) || is_hexadecimal(name) => {}
             Some(name) if is_tag(name) && !may_move(repository, name) => {}

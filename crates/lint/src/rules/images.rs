@@ -135,6 +135,8 @@ fn general(
             found.add("image-latest", line, message);
         }
         Some(_) if has_advice || is_trial(facts, image) => {}
+        // The tag of one day: `1.18-noble-20250127`.
+        Some(tag) if is_dated(tag) && !tag.contains("nightly") => {}
         Some(tag) => {
             found.add(
                 "image-unpinned",

@@ -199,6 +199,6 @@ pub(super) fn unchecked(line: usize, message: &str, branch: Option<&str>) -> Hit
     let Some(branch) = branch else { return Hit::new("download-unchecked", line, message) };
     let shown = branch.replace(UNKNOWN, "…");
     let message = format!("{message}; the branch `{shown}` changes with every commit");
-    let help = "write `archive/COMMIT.tar.gz` with the commit that you tested, and check its hash with `sha256sum --check`";
+    let help = "write `archive/COMMIT.tar.gz` with the commit that you tested, and check its hash";
     Hit::new("download-unchecked", line, message).help(help)
 }

@@ -156,7 +156,7 @@ fn advice_is_what_the_file_still_lacks() {
     );
     helps("variable-renamed", "compose.yml", &new, "remove it");
     for text in [old, &other] {
-        helps("variable-renamed", "compose.yml", text, "use the name in the message");
+        helps("variable-renamed", "compose.yml", text, "write `HF_TOKEN`");
     }
     let device = |option: &str| {
         format!(
@@ -196,4 +196,184 @@ fn a_file_for_vulkan_has_no_device_of_rocm() {
     };
     helps("group-unknown", "compose.yml", &service("/dev/dri"), "/dev/dri/renderD128");
     helps("group-unknown", "compose.yml", &service("/dev/dri, /dev/kfd"), "/dev/kfd");
+}
+
+#[test]
+fn an_index_in_a_list_is_for_the_whole_list() {
+    let list = |index: &str, others: &str| format!("{others}\n{index}\ntorch\ntorchvision\n");
+    let only = "--index-url https://download.pytorch.org/whl/rocm6.4";
+    let both = format!("{only}\n--extra-index-url https://pypi.org/simple");
+    let extra = only.replace("--index-url", "--extra-index-url");
+    let own = "--index-url https://mirror.example/simple";
+    expect(
+        "requirement-option",
+        NONE,
+        &[
+            ("requirements-rocm.txt", &list(only, "fastapi>=0.100\nmonai"), &["3 warning"]),
+            (
+                "requirements.txt",
+                &list(&only.replace("--index-url", "-i"), "flask"),
+                &["2 warning"],
+            ),
+            ("requirements.txt", &list(only, "numpy\npillow"), &[]),
+            ("requirements.txt", &list(&both, "fastapi"), &[]),
+            ("requirements.txt", &list(&extra, "fastapi"), &[]),
+            ("requirements.txt", &list(own, "fastapi"), &[]),
+        ],
+    );
+}
+
+#[test]
+fn packages_for_nvidia_in_a_list_for_rocm() {
+    let list = |torch: &str, other: &str| format!("numpy==1.24.2\n{other}\n{torch}\n");
+    let rocm = "torch==1.13.1+rocm5.2";
+    expect(
+        "cuda-package",
+        NONE,
+        &[
+            (
+                "rocm.requirements.txt",
+                &list(rocm, "nvidia-cublas-cu11==11.10.3.66"),
+                &["2 warning"],
+            ),
+            ("requirements.txt", &list(rocm, "onnxruntime-gpu"), &["2 warning"]),
+            ("requirements.txt", &list(rocm, "onnxruntime"), &[]),
+            ("requirements.txt", &list(rocm, "nvidia-ml-py"), &[]),
+            ("requirements.txt", &list("torch==1.13.1", "nvidia-cublas-cu11==11.10.3.66"), &[]),
+        ],
+    );
+}
+
+#[test]
+fn an_override_is_three_numbers_and_not_a_part_of_a_name() {
+    let export = |value: &str| {
+        format!(
+            "#!/bin/bash\nGPU=$(rocminfo | grep -o gfx1100)\nexport HSA_OVERRIDE_GFX_VERSION=\"{value}\"\n"
+        )
+    };
+    expect(
+        "hsa-override-form",
+        NONE,
+        &[
+            ("a.sh", &export("${GPU#gfx}"), &["3 error"]),
+            ("a.sh", &export("${GPU}"), &[]),
+            ("a.sh", &export("${VERSION:-11.0.0}"), &[]),
+        ],
+    );
+    // The comments say which value is for which generation.
+    let compose = |value: &str| {
+        format!(
+            "# RDNA 3.5 (gfx1151): 11.5.1\n# RX 6800 (gfx1030): 10.3.0\n# RX 7900 XTX (gfx1100): 11.0.0\nservices:\n  a:\n    image: docker.io/a/b:1@sha256:1\n    devices: [/dev/kfd, /dev/dri]\n    environment:\n      HSA_OVERRIDE_GFX_VERSION: \"{value}\"\n"
+        )
+    };
+    expect(
+        "hsa-override-any-gpu",
+        NONE,
+        &[
+            ("compose.yml", &compose("${HSA_OVERRIDE_GFX_VERSION:-11.0.0}"), &["9 information"]),
+            ("compose.yml", &compose("${HSA_OVERRIDE_GFX_VERSION:?}"), &[]),
+        ],
+    );
+}
+
+#[test]
+fn the_installer_of_uv_has_another_folder() {
+    let install = |rest: &str| {
+        image(&format!(
+            "curl -LsSf https://astral.sh/uv/install.sh | sh \\\n && ln -s {rest} /usr/local/bin/uv"
+        ))
+    };
+    let chosen =
+        install("/root/.cargo/bin/uv").replace("| sh", "| UV_INSTALL_DIR=/root/.cargo/bin sh");
+    expect(
+        "path-moved",
+        NONE,
+        &[
+            ("Dockerfile", &install("/root/.cargo/bin/uv"), &["3 warning"]),
+            ("Dockerfile", &install("/root/.local/bin/uv"), &[]),
+            ("Dockerfile", &chosen, &[]),
+            (
+                "Dockerfile",
+                &image("cargo install uv && ln -s /root/.cargo/bin/uv /usr/bin/uv"),
+                &[],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn expandable_segments_on_rocm() {
+    let set = |name: &str, base: &str| {
+        format!("FROM {base}@sha256:1\nENV {name}=expandable_segments:True\n")
+    };
+    let hip = "PYTORCH_HIP_ALLOC_CONF";
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("Dockerfile", &set(hip, "docker.io/rocm/pytorch:latest"), &["2 information"]),
+        ("Dockerfile", &set(hip, "docker.io/rocm/dev-ubuntu-24.04:6.4"), &[]),
+        ("Dockerfile", &set("PYTORCH_CUDA_ALLOC_CONF", "docker.io/a/b:1"), &[]),
+        ("Dockerfile", &set(hip, "docker.io/a/b:1").replace("True", "False"), &[]),
+    ];
+    expect("allocator-conflict", NONE, cases);
+}
+
+#[test]
+fn what_is_meant_to_be_old_stays() {
+    let old = "FROM docker.io/rocm/dev-ubuntu-22.04:5.6.1@sha256:1\n";
+    expect(
+        "rocm-outdated",
+        NONE,
+        &[
+            ("rocm-5.6.1/Dockerfile", old, &[]),
+            ("legacy/Dockerfile", old, &[]),
+            ("docker/Dockerfile", old, &["1 information"]),
+            ("rocm-6.4/Dockerfile", old, &["1 information"]),
+        ],
+    );
+    let fork = |base: &str| {
+        format!(
+            "FROM {base}@sha256:1\nRUN git clone https://github.com/arlo-phoenix/bitsandbytes-rocm-5.6\n"
+        )
+    };
+    let (before, now) = (
+        "docker.io/rocm/pytorch:rocm5.6_ubuntu22.04",
+        "docker.io/rocm/pytorch:rocm6.4_ubuntu24.04",
+    );
+    expect(
+        "bitsandbytes-stale",
+        NONE,
+        &[("Dockerfile", &fork(before), &[]), ("Dockerfile", &fork(now), &["2 information"])],
+    );
+    let tag = |tag: &str| format!("FROM docker.io/person/elixir:{tag}\n");
+    expect(
+        "image-unpinned",
+        NONE,
+        &[
+            ("Dockerfile", &tag("1.18.3-noble-20250127"), &[]),
+            ("Dockerfile", &tag("1.18.3"), &["1 information"]),
+        ],
+    );
+}
+
+#[test]
+fn outputs_of_a_step_are_written_to_a_file() {
+    let step = |run: &str| {
+        format!(
+            "on: push\njobs:\n  a:\n    runs-on: ubuntu-24.04\n    steps:\n      - run: {run}\n"
+        )
+    };
+    let file = step("echo \"a=1\" >> \"$GITHUB_OUTPUT\"");
+    expect(
+        "instruction-deprecated",
+        NONE,
+        &[
+            (
+                ".github/workflows/a.yml",
+                &step("echo \"::set-output name=a::1\""),
+                &["6 information"],
+            ),
+            (".github/workflows/a.yml", &file, &[]),
+        ],
+    );
+    let git = image("pip install git+https://github.com/a/b.git");
+    helps("clone-unpinned", "Dockerfile", &git, "append `@`");
 }
