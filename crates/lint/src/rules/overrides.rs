@@ -81,9 +81,10 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         return found.add("hsa-override-any-gpu", line, message);
     }
     let is_default = facts.line(line).contains(&format!("${{{name}:-"));
-    if facts.target.is_mixed() && *scope == Scope::Run && is_default {
-        let message =
-            format!("`{name}={value}` is the default, and the file names several generations");
+    let is_for_one = facts.target.is_of_all(version, context);
+    let names_others = facts.target.is_mixed() || facts.target.is_own(version, context);
+    if is_default && *scope == Scope::Run && names_others && !is_for_one {
+        let message = format!("`{name}={value}` is the default, and the file names other GPUs too");
         let help = format!("write `- {name}`, which passes it only if it is set");
         return found.add_with("hsa-override-any-gpu", line, message, help);
     }

@@ -1,6 +1,6 @@
 //! Advice that did not fit the file, and remarks on what the file does right.
 
-use lint::Context;
+use lint::{Context, Exists, check};
 
 use super::remarks::said;
 use super::{NONE, expect};
@@ -260,18 +260,23 @@ fn an_override_is_three_numbers_and_not_a_part_of_a_name() {
             ("a.sh", &export("${VERSION:-11.0.0}"), &[]),
         ],
     );
-    // The comments say which value is for which generation.
+    // The comments say which value is for which GPU.
     let compose = |value: &str| {
         format!(
             "# RDNA 3.5 (gfx1151): 11.5.1\n# RX 6800 (gfx1030): 10.3.0\n# RX 7900 XTX (gfx1100): 11.0.0\nservices:\n  a:\n    image: docker.io/a/b:1@sha256:1\n    devices: [/dev/kfd, /dev/dri]\n    environment:\n      HSA_OVERRIDE_GFX_VERSION: \"{value}\"\n"
         )
     };
+    let value = "${HSA_OVERRIDE_GFX_VERSION:-11.0.0}";
+    let same_generation = compose(value).replace("# RX 6800 (gfx1030): 10.3.0\n", "");
+    let one = same_generation.replace("# RDNA 3.5 (gfx1151): 11.5.1\n", "");
     expect(
         "hsa-override-any-gpu",
         NONE,
         &[
             ("compose.yml", &compose("${HSA_OVERRIDE_GFX_VERSION:-11.0.0}"), &["9 information"]),
             ("compose.yml", &compose("${HSA_OVERRIDE_GFX_VERSION:?}"), &[]),
+            ("compose.yml", &same_generation, &["8 information"]),
+            ("compose.yml", &one, &[]),
         ],
     );
 }
@@ -376,4 +381,39 @@ fn outputs_of_a_step_are_written_to_a_file() {
     );
     let git = image("pip install git+https://github.com/a/b.git");
     helps("clone-unpinned", "Dockerfile", &git, "append `@`");
+}
+
+/// A folder with a project.
+#[derive(Debug)]
+struct Folder;
+
+impl Exists for Folder {
+    fn text(&self, _: &str, path: &str) -> Option<String> {
+        let text = "[project]\nname = \"a\"\ndependencies = [\"click\", \"onnxruntime>=1.20\"]\n";
+        (path == "pyproject.toml").then(|| text.to_owned())
+    }
+}
+
+#[test]
+fn the_project_contains_the_same_module() {
+    let found = |commands: &str| {
+        let text = format!(
+            "FROM docker.io/library/python:3.12@sha256:1\nCOPY pyproject.toml uv.lock ./\nRUN {commands}\n"
+        );
+        let context = Context { exists: Some(&Folder), ..Context::default() };
+        let all = check("Dockerfile", &text, context);
+        all.iter().filter(|one| one.rule.id == "packages-same-module").count()
+    };
+    for (commands, expected) in [
+        ("uv sync --frozen && uv pip install onnxruntime-rocm==1.22.2", 1),
+        ("uv sync --frozen && uv pip install onnxruntime==1.22.2", 0),
+        (
+            "uv sync --frozen && uv pip uninstall onnxruntime && uv pip install onnxruntime-rocm==1.22.2",
+            0,
+        ),
+        ("uv pip install onnxruntime-rocm==1.22.2", 0),
+        ("pip install . --no-deps && pip install onnxruntime-rocm==1.22.2", 0),
+    ] {
+        assert_eq!(found(commands), expected, "{commands}");
+    }
 }
