@@ -50,8 +50,8 @@ fn dependencies(facts: &Facts<'_>, context: Context<'_>) -> Vec<String> {
         && !facts.code.contains("git clone")
         && !facts.code.contains("--no-deps");
     let files = context.exists.filter(|_| is_installed);
-    let text = files.and_then(|files| files.in_context(facts.file, "pyproject.toml"));
-    let project = text.and_then(|text| pyproject::read(&text)).unwrap_or_default();
+    let file = files.and_then(|files| files.in_context(facts.file, "pyproject.toml"));
+    let project = file.and_then(|own| pyproject::read(&own)).unwrap_or_default();
     let names = project.dependencies.iter().filter(|text| !text.contains(';'));
     names.filter_map(|text| Some(package(text, 0)?.name)).collect()
 }

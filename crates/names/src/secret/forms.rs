@@ -125,10 +125,10 @@ pub(super) fn is_example(value: &str) -> bool {
         "VALUE",
         "VARIABLE",
     ];
-    if matches!(value, "true" | "false") {
+    let name = value.split('/').next().unwrap_or_default();
+    if matches!(value, "true" | "false") || name.ends_with(":PORT") {
         return true;
     }
-    let name = value.split('/').next().unwrap_or_default();
     if let Some(variable) = name.strip_prefix('$') {
         let is_part = |c: char| c.is_ascii_uppercase() || c == '_';
         return !variable.is_empty() && name == value && variable.chars().all(is_part);

@@ -100,7 +100,7 @@ fn what_is_no_secret_stays() {
 #[test]
 fn instructions_stay() {
     for text in [
-        "curl http://HOST:PORT/v1/models, serve --api-key KEY; or --api-key-file FILE",
+        "curl http://HOST:PORT/v1/models or http://localhost:PORT/health, serve --api-key KEY; or --api-key-file FILE",
         "--secret id=NAME,env=VARIABLE and -H 'Authorization: Bearer $TOKEN'",
         "persist-credentials: false",
         "`HF_TOKEN=${HF_TOKEN:?}`; `HF_TOKEN=${HF_TOKEN:-}`",
