@@ -430,7 +430,10 @@ fn selected(one: &Node, facts: &mut Facts<'_>) {
     for variable in one.get("env").map_or(&[][..], Node::items) {
         let text = |key: &str| variable.get(key).and_then(Node::text);
         let (Some(name), Some(value)) = (text("name"), text("value")) else { continue };
-        if SELECT.contains(&name) && value.starts_with(|c: char| c.is_ascii_digit()) {
+        // The only GPU has the number 0.
+        let is_only = value == "0" && limit(one, "limits", GPU).and_then(Node::text) == Some("1");
+        let is_number = value.starts_with(|c: char| c.is_ascii_digit());
+        if SELECT.contains(&name) && is_number && !is_only {
             let message =
                 format!("`{name}={value}` selects from the GPUs that `{GPU}` gives the container");
             let line = variable.line;

@@ -73,11 +73,15 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Replaces the rule's advice by that for files of a kind, if it has one.
-    fn help_for(&mut self, kind: Kind) {
+    /// Replaces the rule's advice by that for files of a kind, if it has one. A file for Vulkan does
+    /// not name the device of ROCm.
+    fn help_for(&mut self, kind: Kind, is_vulkan: bool) {
         let own = self.rule.advice_in.iter().find(|(of, _)| *of == kind);
         if let Some((_, advice)) = own.filter(|_| self.help == self.rule.advice) {
             self.help.clone_from(advice);
+        }
+        if is_vulkan {
+            self.help = self.help.replace("%g /dev/kfd", "%g /dev/dri/renderD128");
         }
     }
 }
@@ -249,8 +253,9 @@ fn in_order(mut found: Vec<Finding>, text: &str, kind: Kind) -> Vec<Finding> {
     found.retain(|one| !(is_allowed(&lines, one) || is_test && one.rule.except_tests));
     let is_comment =
         |line: usize| lines.get(line.saturating_sub(1)).is_some_and(|one| kind.is_comment(one));
+    let is_vulkan = text.contains("/dev/dri") && !text.contains("/dev/kfd");
     for one in &mut found {
-        one.help_for(kind);
+        one.help_for(kind, is_vulkan);
     }
     duplicates::once(found, is_comment)
 }

@@ -334,7 +334,8 @@ pub(crate) struct VariableRow {
     /// Values that are not a problem.
     pub(crate) except: Vec<String>,
     pub(crate) place: Place,
-    /// `NAME` or `NAME=VALUE`: if the file sets it, the row does not apply.
+    /// `NAME` or `NAME=VALUE`: if the file sets it, the row does not apply. `NAME.txt`: if the file
+    /// names this list, which only other releases of the package have.
     pub(crate) unless: Vec<String>,
     /// Variables: the row applies only to files that also set one of them.
     pub(crate) beside: Vec<String>,

@@ -1,10 +1,11 @@
 //! Rules for commands: what is cloned, patched, downloaded, built and pushed.
 
-use super::moving::{is_verified, made_executable};
+use super::moving::{branch_of, is_pull_request, is_verified, made_executable, unchecked};
 use super::operators::runs_input;
 use super::packages;
 use super::variables::is_branch;
 use crate::containers::names_amd;
+use crate::facts::Container;
 use crate::python::is_pip;
 use crate::shell::{ShellCommand, UNKNOWN};
 use crate::{Facts, Findings, Hit, Kind, Severity};
@@ -490,7 +491,18 @@ fn privileged(facts: &Facts<'_>, found: &mut Findings<'_>) {
         return;
     }
     for (line, message) in &facts.privileged {
-        found.add("privileged-container", *line, message.as_str());
+        let is_own = |one: &&Container| {
+            one.options.iter().any(|own| own.line == *line && own.text == "--privileged")
+        };
+        let mut owners = facts.containers.iter().filter(is_own);
+        let has_devices =
+            |one: &Container| one.options.iter().any(|own| own.text.starts_with("--device=/dev/"));
+        let hit = Hit::new("privileged-container", *line, message.as_str());
+        found.hit(if owners.next().is_some_and(has_devices) {
+            hit.help("remove it: the container gets its devices already")
+        } else {
+            hit
+        });
     }
 }
 
@@ -507,7 +519,8 @@ fn from_git(command: &ShellCommand, found: &mut Findings<'_>) {
         match name {
             None => {
                 let message = format!("{shown} is installed from its current tip");
-                found.add("clone-unpinned", word.line, message);
+                let help = "append `@` and the full commit to the URL";
+                found.add_with("clone-unpinned", word.line, message, help);
             }
             Some(name) if name.contains(UNKNOWN) || is_hexadecimal(name) => {}
             Some(name) if is_tag(name) && !may_move(repository, name) => {}
@@ -536,12 +549,15 @@ fn from_url(command: &ShellCommand, words: &[&str], found: &mut Findings<'_>) {
         let is_package = USED.iter().any(|end| file.ends_with(end));
         if is_remote && is_package && !fragment.contains("sha256=") && !is_at_commit(url) {
             // The first one of a command is enough.
-            return found.add_with(
-                "download-unchecked",
-                word.line,
-                format!("`{}` is installed from a URL without a hash", file.replace(UNKNOWN, "…")),
-                "append `#sha256=…` to the URL",
-            );
+            let shown = file.replace(UNKNOWN, "…");
+            let message = format!("`{shown}` is installed from a URL without a hash");
+            let hit = unchecked(word.line, &message, branch_of(url).as_deref());
+            let is_branch = branch_of(url).is_some();
+            return found.hit(if is_branch {
+                hit
+            } else {
+                hit.help("append `#sha256=…` to the URL")
+            });
         }
     }
 }
@@ -579,8 +595,9 @@ fn download(facts: &Facts<'_>, at: usize, found: &mut Findings<'_>) {
         return found.add("pull-request-patch", word.line, message);
     }
     let is_fixed = command.words.iter().any(|word| is_at_commit(&word.text));
+    let branch = command.words.iter().find_map(|word| branch_of(&word.text));
     if let Some(message) = piped(facts, at).filter(|_| !is_fixed) {
-        return found.add("download-unchecked", line, message);
+        return found.hit(unchecked(line, message, branch.as_deref()));
     }
     let is_insecure = command.words.iter().any(|word| {
         let text = word.text.as_str();
@@ -597,20 +614,11 @@ fn download(facts: &Facts<'_>, at: usize, found: &mut Findings<'_>) {
         let is_plain = command.words.iter().any(|word| word.text.starts_with("http://"));
         let how = if is_plain { "downloaded without encryption" } else { "downloaded" };
         let message = format!("`{file}` is {how}, and nothing checks it");
-        let hit = Hit::new("download-unchecked", line, message);
+        let hit = unchecked(line, &message, branch.as_deref());
         // The server never changes such a file: its path contains the file's hash.
         let is_kept = command.words.iter().any(|word| word.text.contains(KEPT));
         found.hit(if is_kept { hit.at_most(Severity::Information) } else { hit });
     }
-}
-
-/// Returns whether a word is the URL of a pull request's patch.
-fn is_pull_request(word: &str) -> bool {
-    let rest = word.split_once("github.com/").and_then(|(_, path)| path.split_once("/pull/"));
-    rest.is_some_and(|(_, rest)| {
-        let number = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-        number.len() < rest.len() && (number.starts_with(".diff") || number.starts_with(".patch"))
-    })
 }
 
 /// Returns the problem if the content of a download is piped into a program.

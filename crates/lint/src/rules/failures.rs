@@ -108,6 +108,7 @@ fn in_build(
         let message = format!("the build continues if `{program}` fails");
         let hit = Hit::new(LOST, line, message);
         let is_patch = program == "patch" || program == "git apply";
+        let hit = hit.help("remove the `||` and what follows it, if the image needs the result");
         found.hit(if is_patch { hit } else { hit.at_most(Severity::Information) });
     }
     if let Some(command) = thrown_away(facts, commands).filter(|_| !is_strict(&own.text)) {

@@ -111,7 +111,9 @@ fn general(
     // Outside a project, the tag of a distribution's or language's release is usual.
     let is_usual = context.project_gpu.is_none()
         && tag.is_some_and(|tag| is_official_release(&image.reference, path, tag));
-    let has_advice = has_advice || is_usual;
+    // Nobody moves the tag of one day: `1.18-noble-20250127`.
+    let is_of_day = tag.is_some_and(|tag| is_dated(tag) && !tag.contains("nightly"));
+    let has_advice = has_advice || is_usual || is_of_day;
     // A digest fixes the content, wherever it comes from.
     // Kubernetes takes such an image from Docker Hub. Helm values are text files.
     let is_for_kubernetes = matches!(facts.kind, Kind::Manifest | Kind::Text);

@@ -160,7 +160,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     users::run(facts, found);
     sandbox::run(facts, found);
     misnamed::run(facts, found);
-    modules::run(facts, found);
+    modules::run(facts, context, found);
     pythons::run(facts, found);
     interpreters::run(facts, found);
     origins::run(facts, found);

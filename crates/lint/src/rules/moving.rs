@@ -3,7 +3,7 @@
 
 use super::commands::{is_at_commit, target_of};
 use crate::shell::{ShellCommand, UNKNOWN};
-use crate::{Facts, Findings, Kind};
+use crate::{Facts, Findings, Hit, Kind};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if facts.kind == Kind::Dockerfile {
@@ -47,7 +47,9 @@ fn added(facts: &Facts<'_>, found: &mut Findings<'_>) {
             && !rest.iter().any(|word| word.starts_with("--checksum="))
             && !rest.iter().any(|word| is_summed(&sums, word))
         {
-            found.add("download-unchecked", line, "`ADD` downloads without a checksum");
+            let branch = rest.iter().find_map(|word| branch_of(word));
+            let message = "`ADD` downloads without a checksum";
+            found.hit(unchecked(line, message, branch.as_deref()));
         }
     }
 }
@@ -160,4 +162,43 @@ fn compares(facts: &Facts<'_>, line: usize) -> bool {
     let lines = (line..=line + BELOW).map(|one| facts.line(one));
     let mut code = lines.filter(|one| !facts.kind.is_comment(one));
     code.any(|one| DIGESTS.iter().any(|start| one.contains(start)))
+}
+
+/// Returns whether a word is the URL of a pull request's patch.
+pub(super) fn is_pull_request(word: &str) -> bool {
+    let rest = word.split_once("github.com/").and_then(|(_, path)| path.split_once("/pull/"));
+    rest.is_some_and(|(_, rest)| {
+        let number = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        number.len() < rest.len() && (number.starts_with(".diff") || number.starts_with(".patch"))
+    })
+}
+
+/// Returns the branch whose archive a URL names: `archive/refs/heads/main.zip`, `tarball/master`.
+pub(super) fn branch_of(url: &str) -> Option<String> {
+    let heads = ["/archive/refs/heads/", "/zip/refs/heads/", "/tar.gz/refs/heads/"];
+    let after = |start: &&str| url.split_once(*start).map(|(_, rest)| rest);
+    let named = heads.iter().find_map(after);
+    let name = |rest: &str| {
+        let rest = rest.split(['?', '#']).next().unwrap_or_default();
+        let ends = [".tar.gz", ".tgz", ".zip"];
+        ends.iter().find_map(|end| rest.strip_suffix(end)).unwrap_or(rest).to_owned()
+    };
+    let short = || {
+        let rest = ["/archive/", "/zipball/", "/tarball/"].iter().find_map(after)?;
+        Some(name(rest)).filter(|branch| DEFAULT.contains(&branch.as_str()))
+    };
+    named.map(name).or_else(short).filter(|branch| !branch.is_empty())
+}
+
+/// Names of default branches.
+const DEFAULT: [&str; 4] = ["main", "master", "develop", "dev"];
+
+/// Returns the finding for a download that nothing checks. A hash of a branch's archive would only be
+/// right until the next commit.
+pub(super) fn unchecked(line: usize, message: &str, branch: Option<&str>) -> Hit<'static> {
+    let Some(branch) = branch else { return Hit::new("download-unchecked", line, message) };
+    let shown = branch.replace(UNKNOWN, "…");
+    let message = format!("{message}; the branch `{shown}` changes with every commit");
+    let help = "write `archive/COMMIT.tar.gz` with the commit that you tested, and check its hash";
+    Hit::new("download-unchecked", line, message).help(help)
 }

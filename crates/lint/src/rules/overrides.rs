@@ -80,6 +80,14 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         let message = format!("`{name}={value}` is set, whatever GPU the machine has");
         return found.add("hsa-override-any-gpu", line, message);
     }
+    let is_default = facts.line(line).contains(&format!("${{{name}:-"));
+    let is_for_one = facts.target.is_of_all(version, context);
+    let names_others = facts.target.is_mixed() || facts.target.is_own(version, context);
+    if is_default && *scope == Scope::Run && names_others && !is_for_one {
+        let message = format!("`{name}={value}` is the default, and the file names other GPUs too");
+        let help = format!("write `- {name}`, which passes it only if it is set");
+        return found.add_with("hsa-override-any-gpu", line, message, help);
+    }
     if facts.target.is_own(version, context) {
         if facts.target.is_of_all(version, context) {
             found.add("hsa-override-identity", line, format!("`{value}` is the GPU's own version"));

@@ -172,6 +172,7 @@ fn requirements(facts: &Facts<'_>, found: &mut Findings<'_>) {
     // pip prefers the stamped build of a version (PEP 440, "Local version identifiers").
     let is_open = |package: &Package| package.name == "torch" && package.version.is_none();
     let has_open = facts.packages.iter().any(is_open);
+    only_torch(facts, found);
     for (line, text) in facts.lines() {
         let text = text.trim();
         let lower = text.to_ascii_lowercase();
@@ -187,6 +188,56 @@ fn requirements(facts: &Facts<'_>, found: &mut Findings<'_>) {
             let message = format!("pip ignores `{option}` behind a package");
             found.add("requirement-option", line, message);
         }
+    }
+}
+
+/// Frequent packages that PyTorch's index does not have. It has torch, and what torch needs.
+const NOT_ON_INDEX: [&str; 23] = [
+    "accelerate",
+    "diffusers",
+    "fastapi",
+    "flask",
+    "gradio",
+    "gunicorn",
+    "jupyter",
+    "librosa",
+    "monai",
+    "notebook",
+    "openai",
+    "opencv-python",
+    "opencv-python-headless",
+    "peft",
+    "scikit-image",
+    "scikit-learn",
+    "sentence-transformers",
+    "soundfile",
+    "streamlit",
+    "tensorboard",
+    "transformers",
+    "ultralytics",
+    "uvicorn",
+];
+
+/// Checks for PyTorch's index in place of the default index, for a list with other packages too.
+fn only_torch(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let own = |text: &str| -> Option<&'static str> {
+        let name = text.split([' ', '=']).next().unwrap_or_default();
+        let is_known = ["--extra-index-url", "--find-links", "-f", "--index-url", "-i"];
+        is_known.into_iter().find(|one| *one == name)
+    };
+    let lines = || facts.lines().filter_map(|(line, text)| Some((line, text, own(text.trim())?)));
+    let is_index = |option: &str| matches!(option, "--index-url" | "-i");
+    let first = lines()
+        .find(|(_, text, option)| is_index(option) && text.contains("download.pytorch.org/whl"));
+    let has_other = lines().any(|(_, text, option)| !is_index(option) || !text.contains("/whl"));
+    let other = facts.packages.iter().find(|one| NOT_ON_INDEX.contains(&one.name.as_str()));
+    if let (Some((line, ..)), Some(other), false) = (first, other, has_other) {
+        let message = format!(
+            "`--index-url` is for the whole list, and PyTorch's index has no `{}`",
+            other.name
+        );
+        let help = "write `--extra-index-url`, and torch with the version of that index, which ends in `+rocm…`; or install torch before, with a command of its own";
+        found.add_with("requirement-option", line, message, help);
     }
 }
 
@@ -262,7 +313,9 @@ fn extras(
         if !extras.is_empty() && is_gone && !is_kept {
             let message =
                 format!("`{}` no longer has the extra `{}`", package.name, extras.join(","));
-            found.hit(Hit::new(&row.row.rule, package.line, message).of(&row.row));
+            let help = format!("write `{}` without this extra", package.name);
+            let hit = Hit::new(&row.row.rule, package.line, message).of(&row.row);
+            found.hit(hit.help(help).about(package.name.as_str()));
         }
     }
 }

@@ -57,12 +57,26 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
             format!("`tee` succeeds even if {program} fails, and nothing sets `pipefail`");
         let hit = Hit::new(LOST, line, message);
         let is_step = facts.kind == Kind::Dockerfile && step(before).is_some();
+        let is_step = is_step && !is_needed(facts, at);
         return found.hit(if is_step {
             hit.help("write `SHELL [\"/bin/bash\", \"-o\", \"pipefail\", \"-c\"]` before it, or leave `tee` out: the builder keeps the messages")
         } else {
             hit.at_most(Severity::Information)
         });
     }
+}
+
+/// Commands that fail if the file that they name does not exist.
+const NEED: [&str; 7] = ["cp", "install", "ls", "mv", "strip", "test", "["];
+
+/// Returns whether a later command of the same instruction needs a file, so that the build stops
+/// there.
+pub(super) fn is_needed(facts: &Facts<'_>, at: usize) -> bool {
+    let own = instruction_of(facts.instructions(), facts.commands[at].words[0].line);
+    let is_in = |one: &&ShellCommand| own.is_some_and(|own| one.words[0].line <= own.last);
+    let joined = facts.commands[at..].windows(2).take_while(|two| two[0].operator == Operator::And);
+    let mut later = joined.map(|two| &two[1]).take_while(is_in);
+    later.any(|one| NEED.contains(&one.words[0].text.as_str()))
 }
 
 /// Returns whether the shell would stop if a command fails: it is no test, and in a Dockerfile, part

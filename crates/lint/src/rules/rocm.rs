@@ -55,6 +55,9 @@ pub(super) fn judge(
     };
     let mut rows = rows.filter(|row| !is_vague(row)).map(|row| (row, match_of(row)));
     let Some((row, sure)) = rows.find(|(_, one)| *one != Match::No) else { return };
+    if row.without_gpu && is_kept_old(facts, named.release, context) {
+        return;
+    }
     // One finding for each release is enough.
     let release = if row.without_gpu { "" } else { named.release.trim_end_matches(".0") };
     if !found.is_first(release) {
@@ -72,6 +75,16 @@ pub(super) fn judge(
     if let Some(hit) = for_gpu(hit, sure) {
         found.hit(hit);
     }
+}
+
+/// Returns whether the folders of a file say that it is for an old release.
+fn is_kept_old(facts: &Facts<'_>, release: &str, context: Context<'_>) -> bool {
+    let place = context.exists.and_then(|exists| exists.place(facts.file));
+    let path = place.unwrap_or_else(|| facts.file.to_owned()).to_ascii_lowercase();
+    let folders = path.rsplit_once('/').map_or("", |(folders, _)| folders);
+    let own = series(release);
+    let names = ["rocm", "rocm-", "rocm_"].map(|start| format!("{start}{own}"));
+    folders.contains("legacy") || names.iter().any(|name| folders.contains(name.as_str()))
 }
 
 /// Names of programs that compute on several servers.

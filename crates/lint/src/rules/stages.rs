@@ -453,7 +453,12 @@ fn twice(facts: &Facts<'_>, stages: &[usize], found: &mut Findings<'_>) {
         found.add("torch-replaced", package.line, message);
     } else if has_torch {
         let message = format!("`{shown}` already contains torch");
-        found.add("rocm-twice", package.line, message);
+        let hit = Hit::new("rocm-twice", package.line, message);
+        found.hit(if compiles {
+            hit.help("start from an image with ROCm's compilers and without torch, such as `rocm/dev-ubuntu-…:…-complete`, or use the torch of the image")
+        } else {
+            hit
+        });
     } else if is_complete && !compiles && !is_mixed {
         let message = format!("torch brings its own ROCm, and `{shown}` contains all of ROCm");
         found.add("rocm-twice", package.line, message);

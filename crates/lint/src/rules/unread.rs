@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::words;
 use crate::shell::{Scope, Setting};
 use crate::{Facts, Kind};
 
@@ -26,8 +27,25 @@ fn find(facts: &Facts<'_>) -> BTreeSet<usize> {
         return BTreeSet::new();
     }
     let used = used(&facts.code);
-    let is_dead = |one: &&Setting| is_for_nobody(facts, one) && !used.contains(one.name.as_str());
+    let is_release = |one: &Setting| one.name.ends_with("ROCM_VERSION");
+    // A release that a script only prints or compares chooses nothing.
+    let acting = if facts.settings.iter().any(is_release) { acting(facts) } else { String::new() };
+    let chosen = self::used(&acting);
+    let is_dead = |one: &&Setting| {
+        let read = if is_release(one) { &chosen } else { &used };
+        is_for_nobody(facts, one) && !read.contains(one.name.as_str())
+    };
     facts.settings.iter().filter(is_dead).map(|one| one.line).collect()
+}
+
+/// Returns the code without the lines that only print or compare.
+fn acting(facts: &Facts<'_>) -> String {
+    let messages = words::message_lines(facts);
+    let lines = facts.lines().filter(|(line, text)| {
+        let is_message = facts.kind == Kind::Shell && messages.contains(line);
+        !is_message && !facts.kind.is_comment(text)
+    });
+    lines.map(|(_, text)| text).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns whether only the file itself can read a variable. A program in a container does not ask

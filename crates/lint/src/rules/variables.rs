@@ -8,7 +8,7 @@ use super::overrides::is_override;
 use super::{folder, for_gpu, images, ollama, overrides, packages, rocm, targets, unread};
 use crate::containers;
 use crate::data::{Place, VariableRow, data, matches_any};
-use crate::shell::{Missing, Scope, Setting, UNKNOWN};
+use crate::shell::{Missing, Scope, Setting, UNKNOWN, Word};
 use crate::target::Match;
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
@@ -79,11 +79,37 @@ fn known(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         };
         // If no GPU is known, a row about one GPU does not apply.
         let is_sure = sure != Match::Unknown;
+        let is_done = has_new_name(facts, setting, &row.row.rule, &message);
         let hit = Hit::new(&row.row.rule, *line, message).of(&row.row);
         if let Some(hit) = for_gpu(hit, sure).filter(|_| is_sure) {
-            found.hit(hit);
+            found.hit(if is_done { hit.help("remove it: the new name is set too") } else { hit });
         }
     }
+}
+
+/// Returns whether the new name, which the message about an old one contains, is set at the same
+/// place.
+fn has_new_name(facts: &Facts<'_>, setting: &Setting, rule: &str, message: &str) -> bool {
+    let mut names = message.split('`').skip(1).step_by(2).filter(|name| *name != setting.name);
+    let is_beside = |name: &str| {
+        let mut owners = facts.containers.iter().filter(|container| {
+            container.options.iter().any(|own| {
+                own.line == setting.line && own.text.starts_with(&format!("--env={}", setting.name))
+            })
+        });
+        let start = format!("--env={name}");
+        match owners.next() {
+            Some(owner) => owner.options.iter().any(|own| {
+                own.text
+                    .strip_prefix(&start)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+            }),
+            None => facts.settings.iter().any(|one| {
+                one.name == name && one.stage == setting.stage && one.scope == setting.scope
+            }),
+        }
+    };
+    rule == "variable-renamed" && names.any(is_beside)
 }
 
 /// Programs that use a GPU, but compile nothing.
@@ -264,6 +290,9 @@ fn passes(text: &str, name: &str) -> bool {
 /// Returns whether the file sets a variable that is in `unless` of a row.
 fn is_solved(facts: &Facts<'_>, row: &VariableRow) -> bool {
     row.unless.iter().any(|unless| {
+        if unless.ends_with(".txt") {
+            return facts.code.contains(unless.as_str());
+        }
         let (name, value) = unless.split_once('=').map_or((&**unless, None), |(n, v)| (n, Some(v)));
         let is_value = |setting: &Setting| value.is_none_or(|value| setting.value.trim() == value);
         facts.settings.iter().any(|one| one.name == name && is_value(one))
@@ -303,7 +332,41 @@ fn is_other_release(
                 version.is_some_and(|version| version.split('.').next() == Some(start))
             })
         });
-    is_excepted || (row.is_known || !known.is_empty()) && !known.iter().any(applies)
+    let is_old = || {
+        let built = built_release(facts, package).filter(|_| known.is_empty());
+        built.is_some_and(|release| !applies(&release))
+    };
+    is_excepted || (row.is_known || !known.is_empty()) && !known.iter().any(applies) || is_old()
+}
+
+/// Returns the release of a program that a file builds: of a clone, or of a file of the repository
+/// that a comment names.
+fn built_release<'f>(facts: &'f Facts<'_>, package: &str) -> Option<&'f str> {
+    let release = |word: &'f str| {
+        let plain = word.strip_prefix('v').unwrap_or(word);
+        let is_release = plain.contains('.')
+            && plain.starts_with(|c: char| c.is_ascii_digit())
+            && plain.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        is_release.then_some(plain)
+    };
+    let clones = facts.commands.iter().filter(|one| {
+        let is_own = |word: &Word| {
+            word.text
+                .rsplit('/')
+                .next()
+                .is_some_and(|name| name.trim_end_matches(".git") == package)
+        };
+        one.words[0].text == "git" && one.words.iter().any(is_own)
+    });
+    let cloned = clones.flat_map(|one| &one.words).find_map(|word| release(&word.text));
+    let folder = format!("/{package}/");
+    let paths = facts.text.match_indices(&folder).map(|(at, _)| &facts.text[at + folder.len()..]);
+    let mut named = paths.filter_map(|rest| {
+        let mut parts = rest.split_whitespace().next()?.split('/');
+        parts.next().filter(|part| matches!(*part, "blob" | "raw" | "tree"))?;
+        release(parts.next()?)
+    });
+    cloned.or_else(|| named.next())
 }
 
 /// Returns whether a row applies to a value.

@@ -217,7 +217,7 @@ fn is_talk(command: &ShellCommand) -> bool {
 }
 
 /// Returns the lines on which a script only prints messages or searches for text.
-fn message_lines(facts: &Facts<'_>) -> BTreeSet<usize> {
+pub(super) fn message_lines(facts: &Facts<'_>) -> BTreeSet<usize> {
     let lines = |is_kind: fn(&ShellCommand) -> bool| {
         let commands = facts.commands.iter().filter(move |one| is_kind(one));
         commands.flat_map(|command| command.words.iter().map(|word| word.line))
@@ -296,28 +296,41 @@ fn moved_index(
     found: &mut Findings<'_>,
 ) {
     for (at, _) in text.match_indices("https://") {
-        let hit = stale_index(&text[at..], line, facts.target.only(context), context);
+        let url = &text[at..];
+        let hit = stale_index(url, line, facts.target.only(context), context);
         let Some(hit) = hit else { continue };
-        if is_for_pins(facts, line) {
-            let newer = hit.help.clone().unwrap_or_default();
-            let advice = format!("keep it for these versions; for newer ones, {newer}");
-            found.hit(hit.at_most(Severity::Information).help(advice));
-        } else {
+        let Some(command) = for_pins(facts, line, url) else {
             found.hit(hit);
+            continue;
+        };
+        // These builds are gone: that is what the owner must know.
+        let places = found.places();
+        let is_gone = |word: &Word| places.contains(&(word.line, "nightly-removed"));
+        if !command.words.iter().any(is_gone) {
+            let newer = hit.help.clone().unwrap_or_default();
+            let advice = format!(
+                "keep it for these versions, but mirror the wheels; for newer ones, {newer}"
+            );
+            found.hit(hit.at_most(Severity::Information).help(advice));
         }
     }
 }
 
-/// Returns whether the command on a line installs builds for one release of ROCm. They stay on the
-/// index that got them.
-fn is_for_pins(facts: &Facts<'_>, line: usize) -> bool {
+/// Returns the command that installs builds for one release of ROCm from a URL, which is on a line of
+/// the command, or in a variable. The builds stay on the index that got them.
+fn for_pins<'f>(facts: &'f Facts<'_>, line: usize, url: &str) -> Option<&'f ShellCommand> {
+    let is_pin = |word: &Word| word.text.contains("==") && word.text.contains("+rocm");
+    let pins = |command: &&ShellCommand| command.words.iter().any(is_pin);
     let end = facts.commands.partition_point(|one| one.words[0].line <= line);
     let own = end.checked_sub(1).and_then(|at| facts.commands.get(at));
-    own.is_some_and(|command| {
-        let is_in = command.words.iter().any(|word| word.line == line);
-        is_in
-            && command.words.iter().any(|one| one.text.contains("==") && one.text.contains("+rocm"))
-    })
+    let is_in = |one: &&ShellCommand| one.words.iter().any(|word| word.line == line);
+    let is_set = facts.settings.iter().any(|one| one.line == line);
+    let url = url.split([' ', '"', '\'']).next().unwrap_or(url);
+    let users = || {
+        let all = facts.commands.iter().filter(|_| is_set);
+        all.filter(|one| one.words.iter().any(|word| word.text.contains(url))).find(pins)
+    };
+    own.filter(is_in).filter(pins).or_else(users)
 }
 
 /// Returns the violation if a URL belongs to an index that moved or no longer gets new packages.
@@ -334,7 +347,8 @@ pub(super) fn stale_index(
     let shown = format!("{}{}", row.url, &rest[..end]);
     let message = format!("the index `{}` {}", shown.trim_end_matches('.'), row.why);
     let hit = Hit::new("index-moved", line, message).compat(&row.evidence);
-    let gpu = gpu.map_or("TARGET", GpuTarget::as_str);
+    let named = url.split('/').find(|part| part.parse::<GpuTarget>().is_ok());
+    let gpu = gpu.map(GpuTarget::as_str).or(named).unwrap_or("TARGET");
     Some(hit.help(format!("use {}", row.instead.replace("{gpu}", gpu))))
 }
 

@@ -217,12 +217,15 @@ fn variables_and_folders_that_are_gone() {
 fn a_pod_with_the_device_plugin_selects_no_gpu() {
     let pod = |name: &str, limit: &str| {
         format!(
-            "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: a\n      image: docker.io/a/b@sha256:1\n      env:\n        - name: {name}\n          value: \"0\"\n      resources:\n        limits:\n          {limit}: 1\n"
+            "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: a\n      image: docker.io/a/b@sha256:1\n      env:\n        - name: {name}\n          value: \"1\"\n      resources:\n        limits:\n          {limit}: 1\n"
         )
     };
     let selects = pod("ROCR_VISIBLE_DEVICES", "amd.com/gpu");
     let other = pod("ROCR_VISIBLE_DEVICES", "cpu");
     let plain = pod("OMP_NUM_THREADS", "amd.com/gpu");
+    // The only GPU has this number.
+    let first = selects.replace("\"1\"", "\"0\"");
+    let second = first.replace("gpu: 1", "gpu: 2");
     expect(
         "kubernetes-device-twice",
         NONE,
@@ -230,6 +233,8 @@ fn a_pod_with_the_device_plugin_selects_no_gpu() {
             ("a.yaml", &selects, &["8 information"]),
             ("a.yaml", &other, &[]),
             ("a.yaml", &plain, &[]),
+            ("a.yaml", &first, &[]),
+            ("a.yaml", &second, &["8 information"]),
         ],
     );
 }

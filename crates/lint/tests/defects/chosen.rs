@@ -214,9 +214,14 @@ fn a_gated_model_needs_a_token() {
     let token = "    environment:\n      - HF_TOKEN=${HF_TOKEN:?}\n";
     let offline = "    environment:\n      - HF_HUB_OFFLINE=1\n";
     let file = "    env_file: .env\n";
-    let cases: [(&str, &[&str]); 7] = [
-        (&service(llama, ""), &["4 information"]),
-        (&service("google/gemma-3-27b-it", ""), &["4 information"]),
+    // The folder of the host also contains the token.
+    let cache = "    volumes:\n      - ~/.cache/huggingface:/root/.cache/huggingface\n";
+    let volume = "    volumes:\n      - models:/root/.cache/huggingface\n";
+    let cases: [(&str, &[&str]); 9] = [
+        (&service(llama, cache), &[]),
+        (&service(llama, volume), &["4 warning"]),
+        (&service(llama, ""), &["4 warning"]),
+        (&service("google/gemma-3-27b-it", ""), &["4 warning"]),
         (&service(llama, token), &[]),
         (&service(llama, offline), &[]),
         (&service(llama, file), &[]),
@@ -230,7 +235,7 @@ fn a_gated_model_needs_a_token() {
         "[Container]\nImage=docker.io/vllm/vllm-openai-rocm:v0.25.0@sha256:1\nExec={llama}\n"
     );
     let exec = unit.replace("Exec=", "Exec=--model=");
-    expect("model-gated", NONE, &[("a.container", &exec, &["3 information"])]);
+    expect("model-gated", NONE, &[("a.container", &exec, &["3 warning"])]);
 }
 
 #[test]

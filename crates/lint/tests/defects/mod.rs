@@ -1,6 +1,7 @@
 //! Files on which `lint` once gave wrong advice, or none. Each test covers one class of defects.
 
 mod absent;
+mod advice;
 mod amd;
 mod breadth;
 mod builds;

@@ -16,7 +16,7 @@ fn service(name: &str, variables: &str) -> String {
 }
 
 /// Returns the message and the help of the first finding of a rule.
-fn said(rule: &str, file: &str, text: &str, context: Context<'_>) -> (String, String) {
+pub(super) fn said(rule: &str, file: &str, text: &str, context: Context<'_>) -> (String, String) {
     let found = findings_in(file, text, context);
     let one = found.into_iter().find(|one| one.rule.id == rule);
     assert!(one.is_some(), "{rule} in {file}:\n{text}");

@@ -11,10 +11,13 @@
 //! - A token whose form is known, such as `hf_…`; see the module `forms`.
 //! - The value of a variable, argument, key or header whose name indicates a secret: `HF_TOKEN=…`,
 //!   `--api-key …`, `"password": "…"`.
+//!
+//! Instructions name what the reader fills in: `http://HOST:PORT`, `--api-key KEY`; see
+//! `forms::is_example`.
 
 use std::ops::Range;
 
-use super::forms::{is_placeholder, is_telling, known_tokens};
+use super::forms::{is_example, is_placeholder, is_telling, known_tokens};
 
 /// What ends a secret part of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +49,7 @@ pub(super) fn spans(text: &str, extent: Extent) -> Vec<Range<usize>> {
         }
     }
     let is_hidden = |span: &Range<usize>| text[span.clone()].bytes().all(|byte| byte == b'*');
-    all.retain(|span| !is_hidden(span));
+    all.retain(|span| !is_hidden(span) && !is_example(&text[span.clone()]));
     merged(all)
 }
 
@@ -388,6 +391,9 @@ fn value_after(text: &str, name: Range<usize>, extent: Extent) -> Option<Range<u
     let sign = unquoted.trim_start_matches([' ', '\t']);
     let is_long = text[name.clone()].contains(['_', '-']);
     let is_option = rest.starts_with(' ') && text[name.clone()].starts_with("--");
+    if text[..name.start].ends_with("${") && rest.starts_with(':') {
+        return default_of(text, name.end + 1);
+    }
     let value = match sign.chars().next()? {
         _ if is_option && !sign.starts_with("= ") => &rest[1..],
         '=' => sign[1..].trim_start_matches([' ', '\t']),
@@ -413,6 +419,17 @@ fn value_after(text: &str, name: Range<usize>, extent: Extent) -> Option<Range<u
     let end = value.find(is_over).unwrap_or(value.len());
     let start = text.len() - value.len();
     (end > 0).then_some(start..start + end)
+}
+
+/// Returns the default in `${NAME:-default}`, whose operator is at `at`. `${NAME:?message}` contains
+/// a message.
+fn default_of(text: &str, at: usize) -> Option<Range<usize>> {
+    let value = text[at..].strip_prefix(['-', '=', '+'])?;
+    let end = value.find(['}', '\n']).unwrap_or(value.len());
+    let variable =
+        value[..end].strip_prefix('$').map(|rest| rest.strip_prefix('{').unwrap_or(rest));
+    let is_variable = variable.is_some_and(|name| name.chars().all(is_name));
+    (end > 0 && !is_variable).then_some(at + 1..at + 1 + end)
 }
 
 fn is_name_start(character: char) -> bool {

@@ -108,6 +108,38 @@ pub(super) fn is_placeholder(value: &str) -> bool {
     part(value) || value.split(':').all(part)
 }
 
+/// Returns whether a value consists of words that readers replace, such as `HOST:PORT/v1`, `KEY` and
+/// `id=NAME,env=VARIABLE`, of the name of a variable such as `$TOKEN`, or of `true` or `false`.
+pub(super) fn is_example(value: &str) -> bool {
+    const WORDS: [&str; 12] = [
+        "ADDRESS",
+        "CONTAINER",
+        "FILE",
+        "HOST",
+        "KEY",
+        "NAME",
+        "PASSWORD",
+        "PORT",
+        "TOKEN",
+        "USER",
+        "VALUE",
+        "VARIABLE",
+    ];
+    let name = value.split('/').next().unwrap_or_default();
+    if matches!(value, "true" | "false") || name.ends_with(":PORT") {
+        return true;
+    }
+    if let Some(variable) = name.strip_prefix('$') {
+        let is_part = |c: char| c.is_ascii_uppercase() || c == '_';
+        return !variable.is_empty() && name == value && variable.chars().all(is_part);
+    }
+    let mut words =
+        name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let is_key = |word: &str| matches!(word, "env" | "id" | "src");
+    name.contains(|c: char| c.is_ascii_uppercase())
+        && words.all(|word| WORDS.contains(&word) || is_key(word))
+}
+
 /// Returns whether the query or fragment of a URL may contain a secret.
 pub(super) fn is_telling(query: &str) -> bool {
     const KEYS: [&str; 10] =

@@ -40,6 +40,11 @@ fn secrets_are_hidden() {
         ("proxy-authorization: Digest a=\"b\", c=d", "proxy-authorization: Digest ***\"b\", c=d"),
         ("sent Bearer 0123456789abcdef to", "sent Bearer *** to"),
         ("HF_TOKEN=hf_abc x", "HF_TOKEN=*** x"),
+        ("HF_TOKEN=${HF_TOKEN:-secret} x", "HF_TOKEN=${HF_TOKEN:-***} x"),
+        ("HF_TOKEN=${HF_TOKEN:-secret", "HF_TOKEN=${HF_TOKEN:-***"),
+        ("http://HOST:secret/v1 or --api-key KEYsecret", "http://*** or --api-key ***"),
+        ("API_KEY=${API_KEY:-${OTHER:-secret}}", "API_KEY=${API_KEY:-***}}"),
+        ("--api-key $1a2b3c4d", "--api-key ***"),
         ("GITHUB_TOKEN_READ=x", "GITHUB_TOKEN_READ=***"),
         ("token = \"a b\" # c", "token = \"***\" # c"),
         ("{\"password\": \"x y\"}", "{\"password\": \"***\"}"),
@@ -89,6 +94,20 @@ fn what_is_no_secret_stays() {
     ] {
         assert_eq!(mask(text), text);
         assert_eq!(Secret::from(text).masked(), text);
+    }
+}
+
+#[test]
+fn instructions_stay() {
+    for text in [
+        "curl http://HOST:PORT/v1/models or http://localhost:PORT/health, serve --api-key KEY; or --api-key-file FILE",
+        "--secret id=NAME,env=VARIABLE and -H 'Authorization: Bearer $TOKEN'",
+        "persist-credentials: false",
+        "`HF_TOKEN=${HF_TOKEN:?}`; `HF_TOKEN=${HF_TOKEN:-}`",
+        "HF_TOKEN=${HF_TOKEN:?set the token} x",
+        "API_KEY=${API_KEY:-$OTHER} or API_KEY=${API_KEY:-${OTHER}}",
+    ] {
+        assert_eq!(mask(text), text);
     }
 }
 
