@@ -126,6 +126,17 @@ enum Use {
     Error,
 }
 
+/// What a line says of the failures that it names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Speech {
+    /// They happened.
+    Report,
+    /// Their names are unknown to a program, which is an error.
+    UnknownName,
+    /// Nothing.
+    Mention,
+}
+
 /// A regular expression on bytes. A log needs few of them, so each is compiled when it is first
 /// needed.
 #[derive(Debug)]
@@ -170,6 +181,8 @@ pub struct Failures {
     patterns_of: Vec<Vec<usize>>,
     /// What a line contains that only mentions a failure.
     mentions: Option<Expression>,
+    /// What a line contains that says that a name is unknown.
+    unknown_names: Option<Expression>,
     /// What a line contains that states an error that only follows from another one.
     follow_ups: Option<Expression>,
     /// What tells who failed, and how.

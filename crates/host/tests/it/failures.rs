@@ -302,6 +302,7 @@ fn the_message_of_an_exception_is_shown_and_not_its_statement() {
 /// A catalogue with one failure for each kind of evidence.
 const SMALL: &str = "schema = 1
 mentions = ['^ *[0-9]+ [|]', 'PASSED$']
+unknown-names = ['NameError: .it broke']
 errors = ['[a-z]Error: [^ ]', 'it fails:']
 follow-ups = ['StepError:']
 [about.rocm]
@@ -446,12 +447,16 @@ fn a_line_that_only_mentions_a_failure_shows_none() {
         ("it broke\n  12 | it broke", &["unless"]),
         ("  12 | first half\nsecond half", &[]),
         ("  12 | first half\nsecond half\nfirst half", &["both"]),
+        ("NameError: 'it broke' is unknown", &[]),
+        ("NameError: 'it broke' is unknown\nit broke", &["unless"]),
         // A mention is counter-evidence and a sign as every other line is.
         ("it broke\n  12 | it works", &[]),
         ("  12 | ROCm is here\nit failed", &["about"]),
     ] {
         assert_eq!(names(&failures, log.as_bytes()), found, "{log}");
     }
+    let all = failures.diagnose(&b"NameError: 'it broke' is unknown\n"[..]).unwrap();
+    assert_eq!(all.errors.count, 1, "the line states an error");
     let all = failures.diagnose(&b"it broke\n  12 | it broke\n"[..]).unwrap();
     assert_eq!(all.found[0].count, 1);
 }
