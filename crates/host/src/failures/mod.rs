@@ -7,7 +7,8 @@
 //! of the failure's subject. A line that only mentions a failure, such as source code, is no
 //! evidence, and a failure without a certain cause is reported only if no other one explains it.
 //! If nothing in a log names a GPU, failures of AMD GPUs are only possible. `wrapped` joins the
-//! lines of a log that a terminal wrapped, if its single lines show no failure.
+//! lines of a log that a terminal wrapped, if its single lines show no failure. `devices` leaves out the
+//! GPUs of a list that did not fail.
 //! `advice` chooses the sentences that fit the log. `read` and `assess_read` read the catalogue. If
 //! a log shows no known failure, the lines that themselves state an error are shown, and `assess`
 //! says which part failed and how, as far as the lines say it.
@@ -15,6 +16,7 @@
 mod advice;
 mod assess;
 mod assess_read;
+mod devices;
 mod judge;
 mod read;
 mod scan;

@@ -37,6 +37,11 @@ impl Failures {
     pub fn diagnose(&self, log: impl Read) -> io::Result<Diagnoses<'_>> {
         let mut kept = Kept::new();
         let (mut told, mut subjects) = self.search(log, |part| kept.add(part))?;
+        if kept.keep_failed_device() {
+            let (lines, bytes) = (told.lines, told.bytes);
+            (told, subjects) = self.search(kept.end().0, |_| {})?;
+            (told.lines, told.bytes) = (lines, bytes);
+        }
         let joined = if told.has_failure() { None } else { kept.joined() };
         let joined = joined.filter(|_| told.possible.is_empty());
         if let Some(joined) = &joined {

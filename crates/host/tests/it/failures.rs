@@ -432,6 +432,28 @@ fn what_is_only_for_other_logs_is_left_out() {
     }
 }
 
+/// The message of ggml names the device that failed; the other GPUs of its list work.
+#[test]
+fn advice_is_for_the_device_that_failed() {
+    let failures = catalogue();
+    let log = |device: &str| {
+        format!(
+            "ggml_cuda_init: found 2 ROCm devices:\n  Device 0: AMD Radeon RX 9070, gfx1201\n  \
+             Device 1: AMD Radeon 740M Graphics, gfx1103\nROCm error: invalid device function\n  \
+             current device: {device}, in function f\n"
+        )
+    };
+    for (device, about, other) in [("0", "gfx1200 and", "gfx1101"), ("1", "gfx1101", "gfx1200 and")]
+    {
+        let all = failures.diagnose(log(device).as_bytes()).unwrap();
+        assert_eq!((all.lines, all.bytes), (5, log(device).len() as u64));
+        let has = |text: &str| all.found[0].fix.iter().any(|one| one.starts_with(text));
+        assert!(has(about) && !has(other) && has("Several GPUs:"), "{:?}", all.found[0].fix);
+        let lines: Vec<u64> = all.found[0].lines.iter().map(|line| line.number).collect();
+        assert_eq!(lines, [4, if device == "0" { 2 } else { 3 }, 5]);
+    }
+}
+
 fn told(lines: &[&str]) -> Vec<String> {
     lines.iter().map(|line| (*line).to_owned()).collect()
 }
