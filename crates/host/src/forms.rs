@@ -164,6 +164,13 @@ pub const FAILURES: Form = Form::of(
             "mentions = ['-> cudaError']",
         ),
         Key::optional(
+            "unknown-names",
+            Kind::Texts,
+            "Patterns of lines that say that a name is unknown, so that nothing returned the error with that name. Such a line shows no failure, but can state an error.",
+            "none",
+            "unknown-names = ['NameError: name .hipError']",
+        ),
+        Key::optional(
             "errors",
             Kind::Texts,
             "Patterns of lines that state an error. If a log shows no known failure, or only unclear ones, the first and the last such line (before the failure) are shown.",

@@ -145,6 +145,8 @@ pub(super) trait Known {
     fn has_failure(&self) -> bool;
     /// Returns whether a line only mentions a failure, or belongs to a known one.
     fn is_excluded(&self, line: &[u8]) -> bool;
+    /// Returns where a line starts to say that a name is unknown.
+    fn unknown_name(&self, line: &[u8]) -> Option<usize>;
     /// Returns whether a line states a failure that only follows from another one.
     fn is_follow_up(&self, line: &[u8]) -> bool;
     /// Returns whether the log may come from a subject.
@@ -380,7 +382,8 @@ impl Assessor {
                 candidates(log, one.line, None).iter().any(|at| other.is_match(log.line(*at)))
             });
             let is_failure = is_last && !matches.is_overcome(one.line) && !is_mild(line);
-            may_be && is_failure && !known.is_excluded(line) && !is_other
+            let is_name = known.unknown_name(line).is_some_and(|start| one.start > start);
+            may_be && is_failure && !known.is_excluded(line) && !is_other && !is_name
         };
         let order = |one: &&Found| {
             let strength = self.kinds[one.kind].strength;

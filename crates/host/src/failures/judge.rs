@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::advice::told;
 use super::times::are_far_apart;
-use super::{Diagnosis, Failures, LogLine, Pattern, StatedErrors, Use};
+use super::{Diagnosis, Failures, LogLine, Pattern, Speech, StatedErrors, Use};
 
 /// The state of a failure while a log is read.
 #[derive(Debug, Clone, Default)]
@@ -98,27 +98,28 @@ impl<'f> Judge<'f> {
             || uses.iter().all(is_known)
     }
 
-    /// Records a match. `is_mention` returns whether the line only mentions failures, `text` appends
-    /// it in the form that is shown, and `quote` returns it as an error.
+    /// Records a match. `speech` returns what the line says of failures, `text` appends it in the
+    /// form that is shown, and `quote` returns it as an error.
     pub(super) fn take(
         &mut self,
         pattern: usize,
         number: u64,
-        is_mention: impl FnOnce() -> bool,
+        speech: impl FnOnce() -> Speech,
         text: impl Fn(&mut String),
         quote: impl Fn() -> Quote,
     ) {
         let failures = self.failures;
         let uses = &failures.patterns[pattern].uses;
         let shows = |one: &Use| matches!(one, Use::Line(_) | Use::Error);
-        let is_evidence = !(uses.iter().any(shows) && is_mention());
+        let speech = if uses.iter().any(shows) { speech() } else { Speech::Report };
+        let is_evidence = speech == Speech::Report;
         if is_evidence {
             self.last[pattern] = Some(number);
         }
         for one in uses {
             match *one {
                 Use::Line(failure) if is_evidence => self.line(failure, pattern, number, &text),
-                Use::Error if is_evidence => self.error(number, &quote),
+                Use::Error if speech != Speech::Mention => self.error(number, &quote),
                 Use::Line(_) | Use::Error => {}
                 Use::Unless(failure) => {
                     let within = failures.all[failure].proof.within;

@@ -7,7 +7,8 @@
 //! of the failure's subject. A line that only mentions a failure, such as source code, is no
 //! evidence, and a failure without a certain cause is reported only if no other one explains it.
 //! If nothing in a log names a GPU, failures of AMD GPUs are only possible. `wrapped` joins the
-//! lines of a log that a terminal wrapped, if its single lines show no failure.
+//! lines of a log that a terminal wrapped, if its single lines show no failure. `devices` leaves out the
+//! GPUs of a list that did not fail.
 //! `advice` chooses the sentences that fit the log. `read` and `assess_read` read the catalogue. If
 //! a log shows no known failure, the lines that themselves state an error are shown, and `assess`
 //! says which part failed and how, as far as the lines say it.
@@ -15,6 +16,7 @@
 mod advice;
 mod assess;
 mod assess_read;
+mod devices;
 mod judge;
 mod read;
 mod scan;
@@ -126,6 +128,17 @@ enum Use {
     Error,
 }
 
+/// What a line says of the failures that it names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Speech {
+    /// They happened.
+    Report,
+    /// Their names are unknown to a program, which is an error.
+    UnknownName,
+    /// Nothing.
+    Mention,
+}
+
 /// A regular expression on bytes. A log needs few of them, so each is compiled when it is first
 /// needed.
 #[derive(Debug)]
@@ -170,6 +183,8 @@ pub struct Failures {
     patterns_of: Vec<Vec<usize>>,
     /// What a line contains that only mentions a failure.
     mentions: Option<Expression>,
+    /// What a line contains that says that a name is unknown.
+    unknown_names: Option<Expression>,
     /// What a line contains that states an error that only follows from another one.
     follow_ups: Option<Expression>,
     /// What tells who failed, and how.

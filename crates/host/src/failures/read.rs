@@ -48,11 +48,22 @@ pub fn parse_failures_over(
     }
     let rows = Rows::read(file, text, rows, &mut patterns)?;
     let mentions = one_of(&rows.mentions);
+    let unknown_names = one_of(&rows.unknown_names);
     let follow_ups = one_of(&rows.follow_ups);
     let errors = rows.errors.clone();
     let (subjects, all, assessor) = rows.in_order();
     let (texts, patterns_of, patterns) = patterns.compile(&subjects, &all, &errors);
-    Ok(Failures { all, subjects, patterns, texts, patterns_of, mentions, follow_ups, assessor })
+    Ok(Failures {
+        all,
+        subjects,
+        patterns,
+        texts,
+        patterns_of,
+        mentions,
+        unknown_names,
+        follow_ups,
+        assessor,
+    })
 }
 
 /// The rows of a catalogue, by name. The subject of a failure is an index into `subjects`.
@@ -61,6 +72,7 @@ struct Rows {
     subjects: Vec<(String, Subject)>,
     failures: BTreeMap<String, Failure>,
     mentions: Vec<String>,
+    unknown_names: Vec<String>,
     follow_ups: Vec<String>,
     /// The patterns of lines that state an error, as indexes.
     errors: Vec<usize>,
@@ -82,6 +94,7 @@ impl Rows {
             let known = lower.names();
             let removed = removed(&mut report, &root, &known);
             let mentions = root.texts(&mut report, "mentions", "-> cudaError", mention);
+            let unknown = root.texts(&mut report, "unknown-names", "NameError: name", mention);
             let errors = root.texts(&mut report, "errors", "Error: ", pattern);
             let follow_ups = root.texts(&mut report, "follow-ups", "failed to solve:", mention);
             let subjects = tables(&mut report, &root, "about", |report, entry| {
@@ -97,6 +110,7 @@ impl Rows {
             is_read?;
             rows.assessed.read(&mut report, &root, &names)?;
             rows.mentions.extend(mentions?);
+            rows.unknown_names.extend(unknown?);
             rows.errors.extend(patterns.add(errors?));
             rows.follow_ups.extend(follow_ups?);
             for name in removed? {
@@ -479,7 +493,8 @@ mod tests {
         let catalogue = include_str!("../../../../versions/failures.toml");
         let failures = parse_failures("versions/failures.toml", catalogue).unwrap();
         let of_patterns = failures.patterns.iter().filter_map(|one| one.expression.as_ref());
-        for one in of_patterns.chain(&failures.mentions).chain(&failures.follow_ups) {
+        let of_lines = [&failures.mentions, &failures.unknown_names, &failures.follow_ups];
+        for one in of_patterns.chain(of_lines.into_iter().flatten()) {
             assert!(one.regex().is_some(), "{one:?}");
         }
         // The largest patterns that are accepted.

@@ -12,7 +12,7 @@ use super::assess::{Known, Told};
 use super::judge::{Judge, Quote, Seen, Verdict};
 use super::texts::TextHit;
 use super::wrapped::Kept;
-use super::{Diagnoses, Diagnosis, Failures, LogLine};
+use super::{Diagnoses, Diagnosis, Expression, Failures, LogLine, Speech};
 
 /// The number of bytes of a log that are in memory at a time.
 const WINDOW: usize = 1 << 20;
@@ -37,6 +37,11 @@ impl Failures {
     pub fn diagnose(&self, log: impl Read) -> io::Result<Diagnoses<'_>> {
         let mut kept = Kept::new();
         let (mut told, mut subjects) = self.search(log, |part| kept.add(part))?;
+        if kept.keep_failed_device() {
+            let (lines, bytes) = (told.lines, told.bytes);
+            (told, subjects) = self.search(kept.end().0, |_| {})?;
+            (told.lines, told.bytes) = (lines, bytes);
+        }
         let joined = if told.has_failure() { None } else { kept.joined() };
         let joined = joined.filter(|_| told.possible.is_empty());
         if let Some(joined) = &joined {
@@ -65,6 +70,18 @@ impl Failures {
             joined.renumber(&mut told);
         }
         Ok(told)
+    }
+
+    /// Returns what a line says of the failures that it names.
+    fn speech(&self, line: &[u8]) -> Speech {
+        let is_one = |of: &Option<Expression>| of.as_ref().is_some_and(|one| one.is_match(line));
+        if is_one(&self.mentions) {
+            Speech::Mention
+        } else if is_one(&self.unknown_names) {
+            Speech::UnknownName
+        } else {
+            Speech::Report
+        }
     }
 
     /// Searches a log, and calls `keep` for each part of it, without colours.
@@ -155,6 +172,11 @@ impl Known for KnownOf<'_> {
         is_known
     }
 
+    fn unknown_name(&self, line: &[u8]) -> Option<usize> {
+        let regex = self.failures.unknown_names.as_ref().and_then(Expression::regex);
+        regex.and_then(|one| one.find(line)).map(|found| found.start())
+    }
+
     fn is_follow_up(&self, line: &[u8]) -> bool {
         self.failures.follow_ups.as_ref().is_some_and(|one| one.is_match(line))
     }
@@ -185,8 +207,8 @@ struct Scan<'f> {
     counted: usize,
     /// The line of the last hit, cut to [`LINE_CUT`] bytes on each side of it.
     line: Range<usize>,
-    /// Whether that line only mentions failures, once this is known.
-    is_mention: Option<bool>,
+    /// What that line says of failures, once this is known.
+    speech: Option<Speech>,
     /// For each pattern, the position in the current range before which it need not be matched
     /// again.
     matched_to: Vec<usize>,
@@ -201,7 +223,7 @@ impl<'f> Scan<'f> {
             is_in_line: false,
             counted: 0,
             line: 0..0,
-            is_mention: None,
+            speech: None,
             matched_to: vec![0; failures.patterns.len()],
         }
     }
@@ -233,14 +255,12 @@ impl<'f> Scan<'f> {
             }
             if !self.line.contains(&at) {
                 self.line = around(text, at);
-                self.is_mention = None;
+                self.speech = None;
             }
             if self.matches(*pattern, text, at) {
                 let line = &text[self.line.clone()];
                 let place = at - self.line.start;
-                let only_mentions =
-                    || failures.mentions.as_ref().is_some_and(|one| one.is_match(line));
-                let is_mention = || *self.is_mention.get_or_insert_with(only_mentions);
+                let speech = || *self.speech.get_or_insert_with(|| failures.speech(line));
                 let append = |shown: &mut String| append_shown(shown, line, place, SHOWN);
                 let quote = || Quote {
                     text: quoted(text, &self.line, place),
@@ -249,7 +269,7 @@ impl<'f> Scan<'f> {
                         .as_ref()
                         .is_some_and(|one| one.is_match(line)),
                 };
-                self.judge.take(*pattern, number, is_mention, append, quote);
+                self.judge.take(*pattern, number, speech, append, quote);
             }
         }
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use super::Diagnoses;
+use super::{Diagnoses, devices};
 
 /// The size of the largest log whose lines are joined.
 const LARGEST: usize = 4 << 20;
@@ -55,6 +55,12 @@ impl Kept {
     /// Returns the end of the log, and the number of lines before it.
     pub(super) fn end(&self) -> (&[u8], u64) {
         (&self.text, self.dropped)
+    }
+
+    /// Leaves out what the log says of devices that did not fail, if it is not too large. Returns
+    /// whether there was something.
+    pub(super) fn keep_failed_device(&mut self) -> bool {
+        self.dropped == 0 && devices::keep_failed(&mut self.text)
     }
 
     /// Returns the log with its lines joined, if it looks wrapped and is not too large.

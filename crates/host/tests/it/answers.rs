@@ -50,7 +50,6 @@ fn advice_for_one_gpu_says_for_which() {
         ("gpu-init-failed", "mem_encrypt=off", "if the log says `SME is active`: "),
         ("miopen-invalid-time", "WINOGRAD_FURY", "if the GPU is a Strix Halo: "),
         ("gpu-resume-failed", "amdgpu.runpm=0", "if only the GPU was suspended "),
-        ("rocblas-no-kernels", "ROCBLAS_TENSILE_LIBPATH", "empty list: "),
         ("kfd-missing", "CONFIG_HSA_AMD", "Kubernetes: "),
         ("no-such-wheel", "which also have wheels for Windows", "Windows: "),
         ("hip-unclear-error", "dmesg", "Linux: "),
@@ -61,6 +60,39 @@ fn advice_for_one_gpu_says_for_which() {
         let found = failures.diagnose(log.as_bytes()).unwrap().found;
         let line = found[0].fix.iter().find(|line| line.contains(advice));
         assert!(line.is_some_and(|line| line.starts_with(gpu)), "{name}: {line:?}");
+    }
+}
+
+/// What is said of a list, a group or an image needs a log that has it.
+#[test]
+fn nothing_is_said_of_what_the_log_lacks() {
+    let failures = catalogue();
+    let rocblas = "rocBLAS error: Cannot read /a/TensileLibrary.dat: No such file or directory for \
+                   GPU arch : gfx906\n";
+    let list = format!("{rocblas} List of available TensileLibrary Files : \n");
+    let library = "llama-run: error while loading shared libraries: libhipblas.so.2: cannot open \
+                   shared object file: No such file or directory\n";
+    let container = format!("exec_cmd: podman run --rm a llama-run\n{library}");
+    let dkms = "Loading new amdgpu-6.10 DKMS files...\nError! Bad return status for module build \
+                on kernel: 6.14\n";
+    let image = dkms.replace("Loading", "64.38 Loading");
+    let kernel = "ROCm error: invalid device function\n".to_owned();
+    for (log, text, is_said) in [
+        (rocblas, "if the list", false),
+        (&list, "if the list", true),
+        (rocblas, "gfx906: ", true),
+        (library, "In a container: ", false),
+        (&container, "In a container: ", true),
+        (dkms, "sudo apt purge", true),
+        (&image, "sudo apt purge", false),
+        (&kernel, "gfx1200 and gfx1201: ", false),
+        (&format!("gfx1201\n{kernel}"), "gfx1200 and gfx1201: ", true),
+        (&format!("C:/actions-runner/llmster/a.cu\n{kernel}"), "LM Studio: ", true),
+        (&kernel, "LM Studio: ", false),
+    ] {
+        let found = failures.diagnose(log.as_bytes()).unwrap().found;
+        let says = found[0].fix.iter().any(|line| line.starts_with(text));
+        assert_eq!(says, is_said, "{text} in {log}");
     }
 }
 

@@ -270,6 +270,10 @@ fn what_states_no_failure_is_not_assessed() {
         // A message of the kernel's driver without a consequence.
         "[    9.2] amdgpu 0000:12:00.0: [drm] *ERROR* lttpr_caps phy_repeater_cnt is 0x0\n",
         "[    9.2] amdgpu 0000:12:00.0: [drm] *ERROR* LTTPR count is nonzero\n",
+        // A test of memory asks for less until it gets it.
+        "radv/amdgpu: Failed to allocate a buffer:\n    1 iteration. Passed  0.04 seconds\n",
+        // FreeBSD tries the next name.
+        "a.bin: could not load binary firmware /boot/firmware/a.bin either\n",
     ] {
         assert_eq!(assessed(&failures, log), None, "{log}");
     }

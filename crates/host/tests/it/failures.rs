@@ -302,6 +302,7 @@ fn the_message_of_an_exception_is_shown_and_not_its_statement() {
 /// A catalogue with one failure for each kind of evidence.
 const SMALL: &str = "schema = 1
 mentions = ['^ *[0-9]+ [|]', 'PASSED$']
+unknown-names = ['NameError: .it broke']
 errors = ['[a-z]Error: [^ ]', 'it fails:']
 follow-ups = ['StepError:']
 [about.rocm]
@@ -431,6 +432,28 @@ fn what_is_only_for_other_logs_is_left_out() {
     }
 }
 
+/// The message of ggml names the device that failed; the other GPUs of its list work.
+#[test]
+fn advice_is_for_the_device_that_failed() {
+    let failures = catalogue();
+    let log = |device: &str| {
+        format!(
+            "ggml_cuda_init: found 2 ROCm devices:\n  Device 0: AMD Radeon RX 9070, gfx1201\n  \
+             Device 1: AMD Radeon 740M Graphics, gfx1103\nROCm error: invalid device function\n  \
+             current device: {device}, in function f\n"
+        )
+    };
+    for (device, about, other) in [("0", "gfx1200 and", "gfx1101"), ("1", "gfx1101", "gfx1200 and")]
+    {
+        let all = failures.diagnose(log(device).as_bytes()).unwrap();
+        assert_eq!((all.lines, all.bytes), (5, log(device).len() as u64));
+        let has = |text: &str| all.found[0].fix.iter().any(|one| one.starts_with(text));
+        assert!(has(about) && !has(other) && has("Several GPUs:"), "{:?}", all.found[0].fix);
+        let lines: Vec<u64> = all.found[0].lines.iter().map(|line| line.number).collect();
+        assert_eq!(lines, [4, if device == "0" { 2 } else { 3 }, 5]);
+    }
+}
+
 fn told(lines: &[&str]) -> Vec<String> {
     lines.iter().map(|line| (*line).to_owned()).collect()
 }
@@ -446,12 +469,16 @@ fn a_line_that_only_mentions_a_failure_shows_none() {
         ("it broke\n  12 | it broke", &["unless"]),
         ("  12 | first half\nsecond half", &[]),
         ("  12 | first half\nsecond half\nfirst half", &["both"]),
+        ("NameError: 'it broke' is unknown", &[]),
+        ("NameError: 'it broke' is unknown\nit broke", &["unless"]),
         // A mention is counter-evidence and a sign as every other line is.
         ("it broke\n  12 | it works", &[]),
         ("  12 | ROCm is here\nit failed", &["about"]),
     ] {
         assert_eq!(names(&failures, log.as_bytes()), found, "{log}");
     }
+    let all = failures.diagnose(&b"NameError: 'it broke' is unknown\n"[..]).unwrap();
+    assert_eq!(all.errors.count, 1, "the line states an error");
     let all = failures.diagnose(&b"it broke\n  12 | it broke\n"[..]).unwrap();
     assert_eq!(all.found[0].count, 1);
 }
