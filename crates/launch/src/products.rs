@@ -1,16 +1,18 @@
 //! The names under which people know GPUs: `RX 7900 XTX`, `Strix Halo`, `MI300X`.
 
-use pins::Gpus;
+use pins::{Gpu, Gpus};
 
 /// Words that names of products have or lack.
-const BRANDS: [&str; 5] = ["amd", "radeon", "instinct", "ryzen", "graphics"];
+const BRANDS: [&str; 6] = ["amd", "radeon", "instinct", "ryzen", "graphics", "pro"];
 
 /// Returns the target that a user means: the one whose products in `gpus.toml` include `text`, or
 /// else `text` in lower case and without features such as `:xnack+`.
 pub(crate) fn target(text: &str, gpus: &Gpus) -> String {
-    let asked = words(text);
+    // Processors call themselves `AMD RYZEN AI MAX+ 395 w/ Radeon 8060S`.
+    let asked = words(text.split(" w/ ").next().unwrap_or(text));
     let has = |name: &str| products(name).any(|product| !asked.is_empty() && product == asked);
-    let mut named = gpus.gpus.iter().filter(|(_, gpu)| has(&gpu.name));
+    let is_named = |gpu: &Gpu| has(&gpu.name) || gpu.products.iter().any(|one| has(one));
+    let mut named = gpus.gpus.iter().filter(|(_, gpu)| is_named(gpu));
     match (named.next(), named.next()) {
         (Some((target, _)), None) => target.to_string(),
         _ => text.split(':').next().unwrap_or_default().trim().to_ascii_lowercase(),
@@ -39,6 +41,7 @@ name = "Radeon RX 7900 XTX, RX 7900 XT"
 family = "f"
 [gfx1151]
 name = "Strix Halo (Ryzen AI Max 385 to 395, Radeon 8060S)"
+products = ["Ryzen AI Max+ 395", "Radeon 8050S"]
 family = "f"
 [gfx906]
 name = "Instinct MI50 and MI60, Radeon VII"
@@ -59,6 +62,12 @@ family = "f"
             ("amd radeon rx 7900 xt", "gfx1100"),
             ("strix-halo", "gfx1151"),
             ("Radeon 8060S Graphics", "gfx1151"),
+            (
+                "AMD RYZEN AI MAX+ PRO 395 w/ Radeon 8060S",
+                "amd ryzen ai max+ pro 395 w/ radeon 8060s",
+            ),
+            ("AMD RYZEN AI MAX+ PRO 395", "gfx1151"),
+            ("8050s", "gfx1151"),
             ("mi60", "gfx906"),
             ("Radeon VII", "gfx906"),
             ("GFX1151", "gfx1151"),

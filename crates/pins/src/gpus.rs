@@ -34,6 +34,8 @@ pub struct Gpus {
 pub struct Gpu {
     /// The products with this target, such as `Strix Halo`; for people.
     pub name: String,
+    /// More products with this target.
+    pub products: Vec<String>,
     /// The family, for example `RDNA 3.5`.
     pub family: String,
     /// Whether the GPU is on the same chip as the CPU and shares the host's memory.
@@ -115,6 +117,7 @@ fn read_gpu(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<(GpuTarget, Gp
     let table = entry.table(report, &place)?;
     table.check_form(report, forms::GPU.keys);
     let name = table.required(report, "name", "name = \"Strix Halo\"", line(100));
+    let products = table.texts(report, "products", "Radeon 8060S", line(100));
     let family = table.required(report, "family", "family = \"RDNA 3.5\"", line(100));
     let is_integrated = table.flag(report, "integrated");
     let spoof = table.optional(report, "spoof", |text| checks::spoof(text, target.as_ref().ok()));
@@ -127,6 +130,7 @@ fn read_gpu(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<(GpuTarget, Gp
     table.date(report, "checked")?;
     let gpu = Gpu {
         name: name?,
+        products: products?,
         family: family?,
         is_integrated: is_integrated?,
         spoof: spoof?,

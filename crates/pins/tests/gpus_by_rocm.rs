@@ -37,10 +37,10 @@ const TABLE: &[(&str, &str, &str, &[&str])] = &[
     ("gfx1010", "10.0", "-", &["PyTorch's own packages have no code"]),
     ("gfx1012", "6.2", "-", &["AMD's packages for ROCm 7.14"]),
     ("gfx1012", "7.0", "-", &["uses Vulkan"]),
-    ("gfx1030", "5.7", "-", &[]),
-    ("gfx1030", "7.2", "-", &[]),
-    ("gfx1030", "7.9", "-", &["ROCm 7.2"]),
-    ("gfx1030", "7.14", "-", &[]),
+    ("gfx1030", "5.7", "-", &["vLLM"]),
+    ("gfx1030", "7.2", "-", &["vLLM"]),
+    ("gfx1030", "7.9", "-", &["ROCm 7.2", "vLLM"]),
+    ("gfx1030", "7.14", "-", &["vLLM"]),
     ("gfx1031", "5.7", "10.3.0", &[]),
     ("gfx1031", "7.0", "10.3.0", &[]),
     ("gfx1031", "7.2", "10.3.0", &[]),
@@ -156,7 +156,7 @@ fn without_a_release_only_what_holds_for_all_is_said() {
         .filter(|target| !gpus.limits(target, None).is_empty())
         .map(|target| target.as_str())
         .collect();
-    assert_eq!(with_limits, BTreeSet::from(["gfx1033", "gfx908", "gfx90c"]));
+    assert_eq!(with_limits, BTreeSet::from(["gfx1030", "gfx1033", "gfx908", "gfx90c"]));
     // Every limit names GPUs and releases that exist.
     for (name, limit) in &gpus.limits {
         assert!(limit.gpus.iter().all(|gpu| gpus.gpus.contains_key(gpu)), "{name}");

@@ -104,6 +104,13 @@ pub const GPU: Form = Form::of(
             "none",
             "not-beside = [\"gfx1201\"]",
         ),
+        Key::optional(
+            "products",
+            Kind::Texts,
+            "More products with this target. `env` and `doctor` accept them as `--gpu`, like those in `name`.",
+            "none",
+            "products = [\"Ryzen AI Max+ 395\"]",
+        ),
         EVIDENCE_OF_FACTS,
         CHECKED,
     ]],
