@@ -62,10 +62,7 @@ family = "f"
             ("amd radeon rx 7900 xt", "gfx1100"),
             ("strix-halo", "gfx1151"),
             ("Radeon 8060S Graphics", "gfx1151"),
-            (
-                "AMD RYZEN AI MAX+ PRO 395 w/ Radeon 8060S",
-                "amd ryzen ai max+ pro 395 w/ radeon 8060s",
-            ),
+            ("AMD RYZEN AI MAX+ PRO 395 w/ Radeon 8060S", "gfx1151"),
             ("AMD RYZEN AI MAX+ PRO 395", "gfx1151"),
             ("8050s", "gfx1151"),
             ("mi60", "gfx906"),
