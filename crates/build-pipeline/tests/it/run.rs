@@ -491,5 +491,5 @@ fn a_failing_build_says_what_is_known_of_its_output() {
     let ran = ran(command.output().unwrap()).expect(1);
     ran.says("ended with status 3")
         .says("[no-kernel-image]")
-        .says("use wheels or an image built for this GPU");
+        .says("use a build of the program for this GPU");
 }
