@@ -6,7 +6,7 @@ use pins::{Gpus, Releases};
 use crate::notice::Notice;
 
 /// Reads a ROCm release such as `7.2`, `rocm7.2.1`, `v7.2` or `7.9-preview`; `7` means 7.0. `tell`
-/// hears of releases that AMD has not published.
+/// gets a notice about a release that AMD has not published.
 ///
 /// # Errors
 /// It is not a release.

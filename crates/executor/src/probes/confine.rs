@@ -214,8 +214,8 @@ fn close_inherited() -> Result<(), String> {
     Ok(())
 }
 
-/// Leaves the session keyring of the user for an empty one. A session keyring is inherited like an
-/// open file: whoever has it can read the keys in it, such as Kerberos tickets.
+/// Leaves the session keyring of the user for an empty one. A process inherits its session keyring,
+/// and can read the keys in it, such as Kerberos tickets.
 fn leave_keys() -> Result<(), String> {
     match Keyring::join_anonymous_session().map_err(|error| error.0) {
         Ok(_) => Ok(()),

@@ -514,14 +514,7 @@ fn probes_see_patched_files_and_decide() {
     let tree = files(&[("f", b"#include <x>\n  # include \"y\"\nlist = \"a\"\n")]);
     let gpu = gpu();
     let base = BTreeMap::new();
-    let subject = Subject {
-        gpu: &gpu,
-        version: None,
-        build_env: None,
-        is_pristine: true,
-        base: &base,
-        receipts: &[],
-    };
+    let subject = unversioned(&gpu, &base);
     let ask = |answer: ProbeRun| {
         let probes = Scripted(answer, RefCell::default());
         let outcome = apply(&set(&[("p", &edits)]), &subject, &tree, &probes);

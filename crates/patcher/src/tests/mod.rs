@@ -14,7 +14,7 @@ mod verdicts;
 
 use std::collections::BTreeMap;
 
-use names::GpuTarget;
+use names::{GpuTarget, Sha256};
 
 use crate::{NoProbes, Outcome, Patch, PatchSet, Receipt, Subject, TreePath, apply, parse_patch};
 use names::Version;
@@ -55,6 +55,11 @@ fn files(files: &[(&str, &[u8])]) -> Files {
 
 fn gpu() -> GpuTarget {
     "gfx1151".parse().unwrap()
+}
+
+/// Returns what patches are tried for in a pristine tree without a version.
+fn unversioned<'a>(gpu: &'a GpuTarget, base: &'a BTreeMap<TreePath, Sha256>) -> Subject<'a> {
+    Subject { gpu, version: None, build_env: None, is_pristine: true, base, receipts: &[] }
 }
 
 fn run(set: &PatchSet, tree: &Files, version: Option<&str>, receipts: &[Receipt]) -> Outcome {

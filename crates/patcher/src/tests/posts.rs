@@ -23,14 +23,7 @@ fn ended(success: bool) -> ProbeRun {
 fn run_probes(set: &PatchSet, tree: &Files, answers: Vec<ProbeRun>) -> (Outcome, Vec<String>) {
     let gpu = gpu();
     let base = BTreeMap::new();
-    let subject = Subject {
-        gpu: &gpu,
-        version: None,
-        build_env: None,
-        is_pristine: true,
-        base: &base,
-        receipts: &[],
-    };
+    let subject = unversioned(&gpu, &base);
     let probes = Answers(RefCell::new(answers), RefCell::default());
     let outcome = apply(set, &subject, tree, &probes);
     (outcome, probes.1.into_inner())

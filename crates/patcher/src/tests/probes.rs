@@ -43,14 +43,7 @@ impl Probes for Failing {
 
 fn run_with(tree: &Files, probes: &dyn Probes) -> Outcome {
     let (gpu, base) = (gpu(), BTreeMap::new());
-    let subject = Subject {
-        gpu: &gpu,
-        version: None,
-        build_env: None,
-        is_pristine: true,
-        base: &base,
-        receipts: &[],
-    };
+    let subject = unversioned(&gpu, &base);
     apply(&set(&[("p", TWO)]), &subject, tree, probes)
 }
 
