@@ -1,14 +1,18 @@
 //! `build-pipeline init`: writes a new project.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use export::ci::{Ci, System};
 use failure::Failure;
+use project::Project;
+use project::prepare::Preparer;
+use project::request;
 use upkeep::init::{NewProject, Start, add_ci, can_be_rehearsed, has_run_row, is_project, write};
 
 use crate::cli::{CiSystem, Document, Init};
 use crate::commands::export::install;
 use crate::commands::schema::schema;
+use crate::commands::welcome::obstacle;
 use crate::global;
 use terminal::output;
 use text::{Page, shell_line};
@@ -56,7 +60,7 @@ pub(crate) fn run(args: &Init) -> Result<(), Failure> {
         let words = [vec!["cd".to_owned()], option, vec![name]].concat();
         page.line(format_args!("  {}", shell_line(&words)));
     }
-    if args.track.is_some() {
+    if has_unresolved_pin(&folder, &track)? {
         page.line(format_args!("  build-pipeline bump --unresolved"));
     }
     if can_be_rehearsed(&new)? {
@@ -71,4 +75,12 @@ pub(crate) fn run(args: &Init) -> Result<(), Failure> {
         ));
     }
     Ok(())
+}
+
+/// Returns whether a track of the new project cannot be built before a pin is resolved.
+fn has_unresolved_pin(folder: &Path, track: &str) -> Result<bool, Failure> {
+    let project = Project::find(folder)?;
+    let mut preparer = Preparer::new(&project)?;
+    let name = request::track(track, &preparer.input.tracks)?;
+    Ok(obstacle(&mut preparer, &name).is_some())
 }

@@ -66,12 +66,24 @@ pub(crate) fn run() -> Result<(), Failure> {
 /// Returns the title of a track, and what prevents building it, if anything.
 fn about(preparer: &mut Preparer<'_>, name: &TrackName, track: &Track) -> String {
     let title = &track.title;
-    let request = BuildRequest::new(name.clone());
-    if request::followed_tag(&request, &[], &preparer.input).is_some() {
+    if follows_a_tag(preparer, name) {
         return format!("{title} (its tag is resolved at each build)");
     }
-    match preparer.plan(PendingRequest::new(request)) {
-        Ok(_) => title.clone(),
-        Err(error) => format!("{title} (not ready: {})", error.lines().join(": ")),
+    match obstacle(preparer, name) {
+        None => title.clone(),
+        Some(error) => format!("{title} (not ready: {})", error.lines().join(": ")),
     }
+}
+
+/// Returns whether each build of this track looks up the tag of its base.
+fn follows_a_tag(preparer: &Preparer<'_>, name: &TrackName) -> bool {
+    request::followed_tag(&BuildRequest::new(name.clone()), &[], &preparer.input).is_some()
+}
+
+/// Returns what prevents building a track, for example an unresolved pin.
+pub(super) fn obstacle(preparer: &mut Preparer<'_>, name: &TrackName) -> Option<Failure> {
+    if follows_a_tag(preparer, name) {
+        return None;
+    }
+    preparer.plan(PendingRequest::new(BuildRequest::new(name.clone()))).err()
 }

@@ -445,6 +445,22 @@ fn a_track_on_a_newer_image_of_a_built_in_track_gets_its_port_and_smoke_tests() 
 }
 
 #[test]
+fn init_suggests_bump_only_if_a_pin_is_unresolved() {
+    let project = Project::empty();
+    for (arguments, is_suggested) in [
+        ("a", false),
+        ("b --track mine --from official", false),
+        ("c --track mine --from nightly-spoof", false),
+        ("d --track mine --from ollama", true),
+        ("e --track mine --base registry.example.org/a/b:1", true),
+    ] {
+        let ran = project.run(&format!("init {arguments}")).expect(0);
+        let suggested = ran.stdout.contains("build-pipeline bump --unresolved");
+        assert_eq!(suggested, is_suggested, "{arguments}\n{}", ran.stdout);
+    }
+}
+
+#[test]
 fn init_replaces_nothing() {
     let project = Project::empty();
     project.write("README.md", "mine");
