@@ -1,7 +1,7 @@
 //! Rules for the images that a compose file or a script builds: the Dockerfile is read with the arguments
 //! and the stage that they choose.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::stages::{command_of, fixed_base, instruction_of, last_stages};
 use super::{contradictions, images};
@@ -17,10 +17,15 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         Kind::Shell | Kind::Workflow => of_script(facts, files),
         _ => return,
     };
+    // Many services can build one image. Each text is read once.
+    let (mut read, mut known) = (BTreeSet::new(), BTreeMap::new());
     for build in builds {
         let chosen = chosen(&build);
-        if chosen != build.text {
-            with_arguments(facts, &build, &chosen, context, found);
+        if chosen != build.text && read.insert((build.path.clone(), chosen.clone())) {
+            let known = known
+                .entry(build.text.clone())
+                .or_insert_with(|| findings(&build.text, without_files(context)));
+            with_arguments(facts, &build, (known, &chosen), context, found);
         }
         if facts.kind == Kind::Compose {
             without_gpu(facts, &build, &chosen, files, found);
@@ -142,19 +147,21 @@ const OVERRIDE: &str = "hsa-override-";
 /// The length of the shortest value that a message can name without chance.
 const SHORTEST: usize = 3;
 
-/// Reports what is wrong with a Dockerfile only with the arguments of a compose file.
+/// Returns the context of a Dockerfile that is read without its folder.
+const fn without_files(context: Context<'_>) -> Context<'_> {
+    Context { exists: None, built: None, defined: None, ..context }
+}
+
+/// Reports what is wrong with a Dockerfile only with the arguments of a compose file: what is found in
+/// the `chosen` text and is not `known` from the Dockerfile alone.
 fn with_arguments(
     facts: &Facts<'_>,
     build: &Build,
-    chosen: &str,
+    (known, chosen): (&[Finding], &str),
     context: Context<'_>,
     found: &mut Findings<'_>,
 ) {
-    let context = Context { exists: None, built: None, defined: None, ..context };
-    let before = findings(&build.text, context);
-    let known: BTreeSet<(&str, &str)> =
-        before.iter().map(|one| (one.rule.id.as_str(), one.message.as_str())).collect();
-    for one in findings(chosen, context) {
+    for one in findings(chosen, without_files(context)) {
         let rule = one.rule.id.as_str();
         let code = build.text.lines().nth(one.line - 1).unwrap_or_default();
         let is_cause = |(name, value, _): &&(String, String, usize)| {
@@ -164,8 +171,8 @@ fn with_arguments(
         let cause = build.arguments.iter().find(is_cause);
         let Some((name, value, line)) = cause else { continue };
         let is_said = found.places().contains(&(*line, rule));
-        // Another service can build the same image.
-        if is_said || known.contains(&(rule, one.message.as_str())) || !is_written(facts, *line) {
+        let is_known = || known.iter().any(|own| own.rule.id == rule && own.message == one.message);
+        if is_said || is_known() || !is_written(facts, *line) {
             continue;
         }
         let message = format!(
