@@ -71,7 +71,7 @@ fn without_project(state: &State, command: &ShellCommand, found: &mut Findings<'
     let folder = state.folder_of(command);
     let is_absent =
         |name: &&str| state.files.find(&absolute(&folder, "", name)) == Presence::Absent;
-    if !folder.is_empty() && PROJECT.iter().all(|name| is_absent(&name)) {
+    if !folder.is_empty() && PROJECT.iter().all(is_absent) {
         let message = format!(
             "`{folder}` has neither `pyproject.toml` nor `setup.py`, which `{project}` needs"
         );

@@ -63,11 +63,9 @@ fn environment(facts: &Facts<'_>, all: &[Instruction], found: &mut Findings<'_>)
     let own = || all.iter().filter(|one| last.contains(&one.stage));
     let is_copy = |one: &&Instruction| is_other(one) && one.text.contains("venv");
     let Some(copy) = own().find(is_copy) else { return };
-    let name = copy.text.split("--from=").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let from = copy.text.split("--from=").nth(1).and_then(|rest| rest.split_whitespace().next());
     let is_its = |one: &crate::facts::Stage| {
-        one.name
-            .as_deref()
-            .is_some_and(|own| name.is_some_and(|name| own.eq_ignore_ascii_case(name)))
+        one.name.as_ref().zip(from).is_some_and(|(name, from)| name.eq_ignore_ascii_case(from))
     };
     let Some(at) = facts.stages.iter().position(is_its) else { return };
     let mut stages = vec![at + 1];
@@ -75,23 +73,20 @@ fn environment(facts: &Facts<'_>, all: &[Instruction], found: &mut Findings<'_>)
         stages.push(earlier);
     }
     let downloads = |one: &ShellCommand| {
-        let words = one.texts();
-        stages.contains(&one.stage) && words.starts_with(&["uv", "python", "install"])
+        stages.contains(&one.stage) && one.texts().starts_with(&["uv", "python", "install"])
     };
-    let setting = |name: &str| {
-        let mut own = facts.settings.iter().filter(|one| stages.contains(&one.stage));
-        own.rfind(|one| one.name == name).map(|one| one.value.as_str())
+    let setting = |key: &str| {
+        let mut settings = facts.settings.iter().filter(|one| stages.contains(&one.stage));
+        settings.rfind(|one| one.name == key).map(|one| one.value.as_str())
     };
     let is_managed = setting("UV_PYTHON_PREFERENCE") == Some("only-managed")
         || facts.commands.iter().any(downloads);
     let folder = setting("UV_PYTHON_INSTALL_DIR").unwrap_or(PYTHONS);
     let brings = |one: &Instruction| {
-        let words = one.text.split_whitespace().map(|word| word.trim_end_matches('/'));
-        let mut sources = words.filter(|word| word.starts_with('/') || *word == "");
-        one.text.contains("uv python")
-            || one.text.contains("uv sync")
-            || is_other(one) && sources.any(|word| folder.starts_with(word))
-            || one.text.contains("--mount")
+        let is_above =
+            |word: &str| word.starts_with('/') && folder.starts_with(word.trim_end_matches('/'));
+        ["uv python", "uv sync", "--mount"].iter().any(|text| one.text.contains(text))
+            || is_other(one) && one.text.split_whitespace().any(is_above)
     };
     let is_own = stages.iter().any(|stage| last.contains(stage));
     if is_managed && !is_own && !folder.contains('$') && !own().any(brings) {

@@ -39,12 +39,12 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if !is_file || !lower.contains("rocm") || OTHER.iter().any(|text| lower.contains(text)) {
         return;
     }
-    let mut clones: Vec<(usize, String, &str)> = Vec::new();
+    let mut clones: Vec<(usize, String, &'static str)> = Vec::new();
     for (at, command) in facts.commands.iter().enumerate() {
         let words = command.texts();
         if let Some(folder) = cloned_folder(command) {
-            let name = words.iter().find_map(|word| repository(word));
-            clones.extend(name.map(|name| (command.stage, plain(&folder), name)));
+            let cloned = words.iter().find_map(|word| repository(word));
+            clones.extend(cloned.map(|name| (command.stage, plain(&folder), name)));
             continue;
         }
         if !is_pip(&words) || !words.contains(&"install") || words.contains(&"-f") {

@@ -13,13 +13,13 @@ const WRITTEN: [&str; 6] = [".cfg", ".conf", ".ini", ".patch", ".sh", ".txt"];
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Dockerfile) else { return };
     let sources: Vec<(usize, &str)> = facts.instructions().iter().flat_map(of).collect();
-    let is_there = |(_, path): &&(usize, &str)| exists.is_in_context(facts.file, path);
-    let (there, missing): (Vec<_>, Vec<_>) = sources.iter().partition(is_there);
+    let is_there = |(_, path): &(usize, &str)| exists.is_in_context(facts.file, path);
+    let (there, missing): (Vec<_>, Vec<_>) = sources.into_iter().partition(is_there);
     if there.is_empty() {
         return;
     }
     let is_written = |path: &str| WRITTEN.iter().any(|end| path.ends_with(end));
-    for (line, path) in missing.into_iter().filter(|(_, path)| is_written(path)).copied() {
+    for (line, path) in missing.into_iter().filter(|(_, path)| is_written(path)) {
         if !is_made(facts, exists, path) {
             let message = format!("`{path}` is in no folder that can be the context");
             let hit = Hit::new("missing-file", line, message).at_most(Severity::Warning);
@@ -53,7 +53,7 @@ fn is_made(facts: &Facts<'_>, exists: &dyn Exists, path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let is_ignored = exists.in_context(facts.file, ".gitignore");
     let is_ignored = is_ignored.is_some_and(|text| ignores(&text, name));
-    let is_script = |name: &str| name.ends_with(".sh") || matches!(name, "Makefile" | "justfile");
+    let is_script = |file: &str| file.ends_with(".sh") || matches!(file, "Makefile" | "justfile");
     let names = |(other, text): (String, String)| is_script(&other) && text.contains(name);
     let is_said = facts.lines().any(|(_, text)| facts.kind.is_comment(text) && text.contains(name));
     is_ignored || is_said || exists.beside(facts.file).into_iter().any(names)

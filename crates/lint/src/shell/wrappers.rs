@@ -46,7 +46,7 @@ pub(super) fn runners(text: &str) -> BTreeSet<String> {
         let mut parts = body.split([';', '|', '&']).map(str::trim);
         let runs = |part: &str| {
             let before = ["if ", "! ", "sudo ", "exec ", "time "];
-            let plain = before.iter().fold(part, |part, one| part.trim_start_matches(one));
+            let plain = before.iter().fold(part, |rest, one| rest.trim_start_matches(one));
             plain.starts_with("\"$@\"")
         };
         all.extend(current.filter(|_| parts.any(runs)).map(str::to_owned));
