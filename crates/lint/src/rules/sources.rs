@@ -5,10 +5,13 @@ use super::stages::parts;
 use crate::dockerfile::Instruction;
 use crate::{Context, Exists, Facts, Findings, Hit, Kind, Severity};
 
-/// Ends of the names of files that people write, and no build makes.
-const WRITTEN: [&str; 6] = [".cfg", ".conf", ".ini", ".patch", ".sh", ".txt"];
+/// Returns whether a file is a script or a list of packages, which people write, and no build makes.
+fn is_written(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.ends_with(".sh") || name.ends_with(".txt") && name.contains("requirements")
+}
 
-/// Checks for a script, a list or a setting that is copied, but does not exist. Another file that is
+/// Checks for a script or a list that is copied, but does not exist. Another file that is
 /// copied must exist, which shows that the project's files are there.
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Dockerfile) else { return };
@@ -18,7 +21,6 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     if there.is_empty() {
         return;
     }
-    let is_written = |path: &str| WRITTEN.iter().any(|end| path.ends_with(end));
     for (line, path) in missing.into_iter().filter(|(_, path)| is_written(path)) {
         if !is_made(facts, exists, path) {
             let message = format!("`{path}` is in no folder that can be the context");

@@ -41,6 +41,7 @@ fn a_script_that_is_copied_must_exist() {
         "COPY *.sh /app/",
         "COPY ../install.sh /app/",
         "COPY app.jar /opt/",
+        "COPY nginx.conf /etc/",
         "COPY model.gguf /models/",
         "COPY src/ /app/",
         "ADD https://h.example/install.sh /app/",
@@ -108,7 +109,7 @@ fn a_project_is_installed_from_its_own_files() {
 
 #[test]
 fn a_build_that_needs_torch_sees_it() {
-    let image = "FROM docker.io/rocm/pytorch:rocm7.2@sha256:1\nRUN ";
+    let image = "FROM docker.io/rocm/pytorch:rocm7.2@sha256:1\nRUN pip install -U pip==26.0 && ";
     let vllm = "git clone https://github.com/vllm-project/vllm.git && cd vllm && pip install -e .";
     let wrong = [
         "pip install git+https://github.com/facebookresearch/detectron2.git",
@@ -131,6 +132,11 @@ fn a_build_that_needs_torch_sees_it() {
     ] {
         let text = format!("{image}{right}\n");
         expect("build-isolated", NONE, &[("Dockerfile", &text, &[])]);
+    }
+    // An old pip isolates only the builds of projects that ask for it.
+    for (command, expected) in [(wrong[0], &[][..]), (vllm, &["2 warning"])] {
+        let text = format!("{image}{command}\n").replace("pip install -U pip==26.0 && ", "");
+        expect("build-isolated", NONE, &[("Dockerfile", &text, expected)]);
     }
     // For NVIDIA GPUs, the isolated build gets the right torch.
     let cuda = format!("FROM docker.io/nvidia/cuda:13.0\nRUN {vllm}\n");
