@@ -421,7 +421,7 @@ fn kind(file: &str, text: &str) -> Kind {
         "socket" | "timer" if text.lines().any(|line| line.trim() == "[Unit]") => Kind::Unit,
         "conf" if text.lines().any(|line| line.trim() == "[Container]") => Kind::Quadlet,
         "conf" if text.lines().any(|line| line.trim() == "[Service]") => Kind::Unit,
-        "txt" if name.contains("requirements") => Kind::Requirements,
+        "txt" if name.contains("requirements") || is_in_requirements(file) => Kind::Requirements,
         "md" | "txt" | "toml" | "yml" | "yaml" | "json" | "rules" | "conf" | "rst" | "py"
         | "ini" | "cfg" | "nix" => Kind::Text,
         _ if text.starts_with("#!")
@@ -432,6 +432,11 @@ fn kind(file: &str, text: &str) -> Kind {
         _ if shell::is_dockerfile(&name, text) => Kind::Dockerfile,
         _ => Kind::Text,
     }
+}
+
+/// Returns whether a file is in a folder for lists of packages: `requirements/server_rocm.txt`.
+fn is_in_requirements(file: &str) -> bool {
+    file.rsplit(['/', '\\']).nth(1).is_some_and(|folder| folder == "requirements")
 }
 
 /// Returns whether a file has the section of a quadlet with this extension. systemd-networkd has

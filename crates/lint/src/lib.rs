@@ -144,6 +144,12 @@ pub trait Exists: std::fmt::Debug {
     fn in_context(&self, file: &str, path: &str) -> Option<String> {
         self.text(file, path)
     }
+
+    /// Returns whether the file or folder `path` is in a folder that can be the build context of the
+    /// Dockerfile `file`.
+    fn is_in_context(&self, file: &str, path: &str) -> bool {
+        self.in_context(file, path).is_some()
+    }
 }
 
 /// Returns the findings in a file, in the order of its lines.

@@ -163,6 +163,18 @@ impl Exists for Folder<'_> {
         let above = beside.ancestors().skip(1).take_while(|folder| folder.starts_with(top));
         self.text(file, path).or_else(|| above.into_iter().find_map(|one| self.read_in(one, path)))
     }
+
+    fn is_in_context(&self, file: &str, path: &str) -> bool {
+        let full = self.here.join(file);
+        let beside = full.parent().unwrap_or(self.here);
+        let top = self.top(beside);
+        let mut above = beside.ancestors().take_while(|folder| folder.starts_with(top));
+        above.any(|folder| folder.join(path).exists())
+            || self
+                .compose_files(file)
+                .iter()
+                .any(|text| contexts(text).any(|context| beside.join(context).join(path).exists()))
+    }
 }
 
 impl Folder<'_> {
@@ -186,6 +198,12 @@ impl Folder<'_> {
         }
         String::from_utf8(read_bytes(&full).ok()?).ok()
     }
+}
+
+/// Returns the contexts of the builds in a compose file.
+fn contexts(text: &str) -> impl Iterator<Item = &str> {
+    let values = text.lines().filter_map(|line| line.trim().strip_prefix("context:"));
+    values.map(|value| value.trim().trim_matches(['"', '\'']))
 }
 
 /// Folders in which the compose files for an environment file often are.

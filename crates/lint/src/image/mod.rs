@@ -74,6 +74,9 @@ pub(crate) struct Copy {
     pub(crate) target: String,
 }
 
+/// Images of vendors that add no folder at the top.
+const OF_VENDORS: [&str; 3] = ["nvidia/cuda", "rocm/pytorch", "rocm/tensorflow"];
+
 impl State {
     fn of_base(facts: &Facts<'_>, all: &[Instruction], stage: usize) -> Self {
         let base = image_path(fixed_base(facts, all, stage));
@@ -88,7 +91,7 @@ impl State {
         let makes_homes =
             ["fedora", "almalinux", "rockylinux"].iter().any(|one| base.contains(one));
         Self {
-            files: Files::new(is_plain),
+            files: Files::new(is_plain || !is_chosen && OF_VENDORS.contains(&base)),
             users: Users::new(is_plain),
             user: "root".to_owned(),
             start: folder.clone(),

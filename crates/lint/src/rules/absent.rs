@@ -24,14 +24,16 @@ pub(super) fn at(
         Step::Command { own, command, effects, is_sure: true } => {
             useless(state, command, found);
             repeated(command, found);
+            without_project(state, command, found);
             let Some((path, is_folder)) = missing(state, command, effects) else { return };
             let line = command.words[0].line;
             let message = format!("`{path}` does not exist here");
             let hit = Hit::new("path-absent", line, message);
-            let hit = match copied_later(facts, own, &path) {
-                Some(later) if !is_folder => {
+            let hit = match (copied_later(facts, own, &path), other_list(facts, own, &path)) {
+                (Some(later), _) if !is_folder => {
                     hit.help(format!("move the copy in line {later} before this command"))
                 }
+                (_, Some(other)) => hit.help(format!("install `{other}`, which is copied")),
                 _ => hit,
             };
             let may_go_on = own.text.contains(';');
@@ -53,6 +55,40 @@ pub(super) fn at(
         }
         _ => {}
     }
+}
+
+/// Files of which a Python project has at least one.
+const PROJECT: [&str; 3] = ["pyproject.toml", "setup.py", "setup.cfg"];
+
+/// Checks for the installation of a project whose own files are not copied.
+fn without_project(state: &State, command: &ShellCommand, found: &mut Findings<'_>) {
+    let words = command.texts();
+    let is_project = |word: &&str| matches!(word.split('[').next(), Some("." | "./"));
+    let Some(project) = words.iter().copied().find(is_project) else { return };
+    if !is_pip(&words) || !words.contains(&"install") {
+        return;
+    }
+    let folder = state.folder_of(command);
+    let is_absent =
+        |name: &&str| state.files.find(&absolute(&folder, "", name)) == Presence::Absent;
+    if !folder.is_empty() && PROJECT.iter().all(is_absent) {
+        let message = format!(
+            "`{folder}` has neither `pyproject.toml` nor `setup.py`, which `{project}` needs"
+        );
+        let hit = Hit::new("path-absent", command.words[0].line, message);
+        found.hit(hit.help("copy the project's `pyproject.toml` before this command"));
+    }
+}
+
+/// Returns the only other list of requirements that an earlier instruction of the stage copies.
+fn other_list<'f>(facts: &'f Facts<'_>, own: &Instruction, path: &str) -> Option<&'f str> {
+    let before = |one: &&Instruction| {
+        one.stage == own.stage && one.line < own.line && matches!(&*parts(one).0, "COPY" | "ADD")
+    };
+    let all = facts.instructions().iter().filter(before);
+    let words = all.flat_map(|one| one.text.split_whitespace());
+    let mut lists = words.filter(|word| word.ends_with(".txt") && path.ends_with(".txt"));
+    lists.next().map(base_name).filter(|_| lists.next().is_none())
 }
 
 /// Checks for a list of requirements whose path repeats the folder that `cd` has entered:

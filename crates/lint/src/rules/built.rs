@@ -200,7 +200,7 @@ fn findings(text: &str, context: Context<'_>) -> Vec<Finding> {
 
 /// Returns the Dockerfile that a service builds: with its arguments, and without the stages behind its
 /// target.
-fn chosen(build: &Build) -> String {
+pub(super) fn chosen(build: &Build) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut is_last = false;
     for line in build.text.lines() {

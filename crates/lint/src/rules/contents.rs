@@ -14,6 +14,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         return;
     }
     without_libraries(facts, found);
+    without_rocm(facts, found);
     left_behind(facts, found);
     search_path(facts, found);
     if facts.code.contains("LABEL") {
@@ -78,6 +79,55 @@ fn without_libraries(facts: &Facts<'_>, found: &mut Findings<'_>) {
             let message = format!("`{path}:{tag}` contains neither hipBLAS nor rocBLAS");
             return found.add("math-libraries-missing", command.words[0].line, message);
         }
+    }
+}
+
+/// Python packages for AMD GPUs that contain no library of ROCm.
+const NEED_ROCM: [&str; 4] =
+    ["cupy-rocm-5-0", "cupy-rocm-7-0", "onnxruntime-migraphx", "onnxruntime-rocm"];
+
+/// Images without ROCm.
+const WITHOUT_ROCM: [&str; 4] = ["debian", "fedora", "python", "ubuntu"];
+
+/// Checks for such a package in an image without ROCm.
+fn without_rocm(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let all = facts.instructions();
+    let stages = last_stages(facts, all);
+    let base = stages.last().and_then(|stage| facts.base(*stage)).map(|one| one.base.as_str());
+    let Some(base) = base.filter(|base| WITHOUT_ROCM.contains(&images::parts(base).path)) else {
+        return;
+    };
+    let is_needed = |name: &str| NEED_ROCM.contains(&name);
+    let Some(package) = facts.packages.iter().find(|one| is_needed(&one.name)) else { return };
+    let own = all.iter().filter(|one| stages.contains(&one.stage));
+    let brings = |one: &Instruction| {
+        let (name, rest) = parts(one);
+        let lower = rest.to_ascii_lowercase();
+        let has = |texts: &[&str]| texts.iter().any(|text| lower.contains(text));
+        match name.as_str() {
+            "COPY" | "ADD" => has(&["/opt", "rocm", "--from=", ".sh"]) && !lower.contains("venv"),
+            "RUN" => {
+                has(&["apt/", "amdgpu", "rocm-", "rocm_sdk", "rocm[", "therock", ".sh", ".deb"])
+            }
+            _ => false,
+        }
+    };
+    // `rocm-` is also part of the package's own name and of file names.
+    let is_apt = |one: &ShellCommand| {
+        stages.contains(&one.stage)
+            && matches!(&*one.words[0].text, "apt" | "apt-get" | "dnf")
+            && one.words.iter().any(|word| {
+                ["hip", "migraphx", "miopen", "roc"]
+                    .iter()
+                    .any(|start| word.text.starts_with(start))
+            })
+    };
+    let is_mounted = facts.text.contains(":/opt/rocm");
+    if !is_mounted && !own.into_iter().any(brings) && !facts.commands.iter().any(is_apt) {
+        let message = format!("`{}` needs ROCm's libraries, and `{base}` has none", package.name);
+        let hit = Hit::new("math-libraries-missing", package.line, message);
+        let help = "start from an image with ROCm, or install AMD's packages in the last stage";
+        found.hit(hit.help(help).at_most(Severity::Warning));
     }
 }
 

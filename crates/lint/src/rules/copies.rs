@@ -1,10 +1,10 @@
 //! Programs that a last stage copies from a build without the libraries that they load.
 
 use super::commands::{join, plain};
-use super::stages::{last_stages, parts};
+use super::stages::{last_stages, parent, parts};
 use crate::dockerfile::Instruction;
 use crate::shell::ShellCommand;
-use crate::{Facts, Findings, Kind};
+use crate::{Facts, Findings, Hit, Kind};
 
 /// The start of names of programs that projects with ggml build. By default, the libraries of these
 /// projects are shared.
@@ -16,6 +16,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         return;
     }
     let all = facts.instructions();
+    environment(facts, all, found);
     let lower = facts.code.to_ascii_lowercase();
     let options = lower.replace(":bool", "");
     let is_static = [
@@ -50,6 +51,49 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let message =
             "the program is copied without `libllama.so` and `libggml*.so`, which it loads";
         found.add("library-not-copied", first.line, message);
+    }
+}
+
+/// The folder in which uv keeps the Pythons that it downloads.
+const PYTHONS: &str = "/root/.local/share/uv/python";
+
+/// Checks for a virtual environment that a last stage copies without the Python that uv downloaded.
+fn environment(facts: &Facts<'_>, all: &[Instruction], found: &mut Findings<'_>) {
+    let last = last_stages(facts, all);
+    let own = || all.iter().filter(|one| last.contains(&one.stage));
+    let is_copy = |one: &&Instruction| is_other(one) && one.text.contains("venv");
+    let Some(copy) = own().find(is_copy) else { return };
+    let from = copy.text.split("--from=").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let is_its = |one: &crate::facts::Stage| {
+        one.name.as_ref().zip(from).is_some_and(|(name, from)| name.eq_ignore_ascii_case(from))
+    };
+    let Some(at) = facts.stages.iter().position(is_its) else { return };
+    let mut stages = vec![at + 1];
+    while let Some(earlier) = stages.last().and_then(|stage| parent(facts, all, *stage)) {
+        stages.push(earlier);
+    }
+    let downloads = |one: &ShellCommand| {
+        stages.contains(&one.stage) && one.texts().starts_with(&["uv", "python", "install"])
+    };
+    let setting = |key: &str| {
+        let mut settings = facts.settings.iter().filter(|one| stages.contains(&one.stage));
+        settings.rfind(|one| one.name == key).map(|one| one.value.as_str())
+    };
+    let is_managed = setting("UV_PYTHON_PREFERENCE") == Some("only-managed")
+        || facts.commands.iter().any(downloads);
+    let folder = setting("UV_PYTHON_INSTALL_DIR").unwrap_or(PYTHONS);
+    let brings = |one: &Instruction| {
+        let is_above =
+            |word: &str| word.starts_with('/') && folder.starts_with(word.trim_end_matches('/'));
+        ["uv python", "uv sync", "--mount"].iter().any(|text| one.text.contains(text))
+            || is_other(one) && one.text.split_whitespace().any(is_above)
+    };
+    let is_own = stages.iter().any(|stage| last.contains(stage));
+    if is_managed && !is_own && !folder.contains('$') && !own().any(brings) {
+        let message =
+            format!("the `python` of the environment is a link to {folder}, which is not copied");
+        let hit = Hit::new("library-not-copied", copy.line, message);
+        found.hit(hit.help(format!("copy {folder} to the same path as well")));
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::built::chosen;
 use super::images::path_and_tag;
 use super::stages::{last_stages, parts};
 use super::traps::last_user;
@@ -11,7 +12,7 @@ use crate::data::{data, matches_any};
 use crate::dockerfile::{Instruction, instructions};
 use crate::facts::Container;
 use crate::shell::{Setting, Word};
-use crate::{Context, Facts, Findings, Hit, Kind, Severity};
+use crate::{Context, Facts, Findings, Hit, Kind, Severity, compose};
 
 /// Options with which the groups of the host or of the image do not matter.
 const OTHER: [&str; 6] =
@@ -91,7 +92,12 @@ fn unknown_group(
     context: Context<'_>,
 ) -> Option<(usize, String)> {
     let group = container.options.iter().find(|one| one.text == "--group-add=render")?;
-    let text = dockerfile(facts, container, context)?;
+    let files = context.exists?;
+    let builds = compose::builds(facts, files);
+    let name = container.service.as_ref().map(|own| own.text.as_str());
+    let own = builds.iter().find(|build| name == Some(build.service.as_str()));
+    // An argument can choose another base.
+    let text = own.map(chosen).or_else(|| dockerfile(facts, container, context))?;
     let image = Facts::read("Dockerfile", &text);
     let run = |one: &&Instruction| parts(one).0 == "RUN";
     let mut runs = image.instructions().iter().filter(run);

@@ -15,6 +15,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     unknown(all, found);
     for own in all {
         list(own, found);
+        doubled(own, found);
         shell_in_copy(own, found);
     }
     frontend(facts, found);
@@ -129,6 +130,17 @@ fn unknown(all: &[Instruction], found: &mut Findings<'_>) {
     if is_plain && !is_document {
         let message = format!("`{word}` is no instruction of a Dockerfile");
         found.add("instruction-unknown", all[at].line, message);
+    }
+}
+
+/// Checks for an instruction inside `RUN`: `RUN RUN make`.
+fn doubled(own: &Instruction, found: &mut Findings<'_>) {
+    let (name, rest) = parts(own);
+    let first = rest.split_whitespace().next().unwrap_or_default();
+    if name == "RUN" && INSTRUCTIONS.contains(&first) {
+        let message = format!("`RUN {first}` starts a program with the name `{first}`");
+        let hit = Hit::new("instruction-unknown", own.line, message);
+        found.hit(hit.help("write only one instruction"));
     }
 }
 

@@ -37,6 +37,14 @@ const NEXT: [&str; 8] = ["apt", "apt-get", "dnf", "yum", "apk", "pip", "pip3", "
 fn missing(command: &ShellCommand, found: &mut Findings<'_>) {
     let words: Vec<&str> = command.texts();
     let program = words[0].rsplit('/').next().unwrap_or_default();
+    let is_change = |at: &usize| {
+        let has_folder = words[1..*at].iter().any(|word| !word.starts_with('-'));
+        words[*at] == "cd" && words.len() == *at + 2 && has_folder
+    };
+    if let Some(at) = (2..words.len()).find(is_change).filter(|_| program == "mkdir") {
+        let message = "`cd` and what follows are arguments of `mkdir`";
+        return found.add("operator-missing", command.words[at].line, message);
+    }
     if !MANAGERS.contains(&program) {
         return;
     }

@@ -31,6 +31,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         });
         if let Some(severity) = severity {
             call.check(severity, found);
+            call.format(severity, found);
         }
     }
     held(facts, context, found);
@@ -122,6 +123,40 @@ impl<'c> Call<'c> {
         }
     }
 
+    /// Returns the value of an option, and its line.
+    fn given(&self, name: &str) -> Option<(&str, usize)> {
+        let at = self.words.iter().position(|word| {
+            let own = word.text.split('=').next().unwrap_or_default();
+            own == name
+        })?;
+        let word = &self.words[at];
+        let joined = word.text.split_once('=').map(|(_, value)| value);
+        let value = joined.or_else(|| self.words.get(at + 1).map(|next| next.text.as_str()))?;
+        Some((value, word.line))
+    }
+
+    /// Checks for the format of a model whose name says that it has none.
+    fn format(&self, severity: Severity, found: &mut Findings<'_>) {
+        let Some((format, line)) = self.given("--quantization").or_else(|| self.given("-q")) else {
+            return;
+        };
+        let first = self.words.first().map(|word| word.text.as_str());
+        let named = self.given("--model").map(|(model, _)| model).or(first);
+        let Some(model) = named.filter(|_| FORMATS.contains(&format)) else { return };
+        let lower = model.to_ascii_lowercase();
+        // A folder can contain anything.
+        let is_known = model.matches('/').count() == 1
+            && model.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && !is_unsure(model);
+        if is_known && !SAYS_FORMAT.iter().any(|text| lower.contains(text)) {
+            let message = format!("`{model}` does not seem to be in the format `{format}`");
+            let hit = Hit::new("option-value", line, message).at_most(severity);
+            found.hit(hit.help(format!(
+                "name the model's version for `{format}`, or remove `--quantization`"
+            )));
+        }
+    }
+
     /// Checks the value of an option. Returns the number of words that it has.
     fn value(
         &self,
@@ -169,6 +204,13 @@ impl<'c> Call<'c> {
         if is_next_option { 0 } else { count }
     }
 }
+
+/// Formats into which a model must be converted before vLLM loads it.
+const FORMATS: [&str; 4] = ["awq", "awq_marlin", "gptq", "gptq_marlin"];
+
+/// Parts of the names of models that are converted.
+const SAYS_FORMAT: [&str; 9] =
+    ["awq", "gptq", "int4", "int8", "4bit", "4-bit", "8bit", "w4a16", "quant"];
 
 /// The number of choices in a message.
 const SHOWN: usize = 9;

@@ -292,8 +292,8 @@ fn secrets(facts: &Facts<'_>, exists: &dyn Exists, found: &mut Findings<'_>) {
     }
 }
 
-/// Returns whether `.dockerignore` excludes a file at the top of the folder.
-fn ignores(text: &str, name: &str) -> bool {
+/// Returns whether `.dockerignore` or `.gitignore` excludes a file at the top of the folder.
+pub(super) fn ignores(text: &str, name: &str) -> bool {
     let mut is_ignored = false;
     for line in
         text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))

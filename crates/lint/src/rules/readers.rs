@@ -9,6 +9,7 @@ use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     nvidia(facts, found);
+    libraries(facts, found);
     misplaced(facts, context, found);
     let lower = facts.code.to_ascii_lowercase();
     for row in &data().readers {
@@ -100,6 +101,21 @@ fn nvidia(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if let Some(Setting { name, line, .. }) = first {
         let message = format!("`{name}` is set in an image that is based on ROCm");
         found.hit(Hit::new("nvidia-leftover", *line, message).at_most(Severity::Information));
+    }
+}
+
+/// Checks for a search path with the folders of NVIDIA's packages in an image that is based on ROCm.
+fn libraries(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let is_one = |one: &&Setting| {
+        one.scope == Scope::Image
+            && one.name == "LD_LIBRARY_PATH"
+            && ["/nvidia/", "/cuda"].iter().any(|part| one.value.contains(part))
+    };
+    let Some(setting) = facts.settings.iter().find(is_one) else { return };
+    let base = setting.program.as_deref().unwrap_or_default();
+    if base.starts_with("rocm/") || base.contains("/rocm/") {
+        let message = "`LD_LIBRARY_PATH` names folders of NVIDIA in an image that is based on ROCm";
+        found.add("nvidia-leftover", setting.line, message);
     }
 }
 

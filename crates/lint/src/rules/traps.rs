@@ -279,7 +279,9 @@ fn user(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let has_render = tokens.any(|word| word == "render" || word.starts_with("renderd"));
     let is_rocm = facts.stages.last().is_some_and(|stage| stage.base.contains("rocm"));
     let is_said = lower.contains("group_add") && !relies_on_video(&lower);
-    if !is_rocm || has_render || is_said || has_group.iter().any(|group| lower.contains(group)) {
+    // `--group-add video` does not help: the device belongs to the group `render`.
+    let others = lower.replace("--group-add video", "").replace("--group-add=video", "");
+    if !is_rocm || has_render || is_said || has_group.iter().any(|group| others.contains(group)) {
         return;
     }
     let Some((line, name)) = last_user(facts) else { return };

@@ -168,6 +168,8 @@ type Char = (char, usize);
 /// The state while a file is read from top to bottom.
 #[derive(Debug, Default)]
 struct Reader {
+    /// Functions of the script that run their arguments.
+    runners: BTreeSet<String>,
     variables: BTreeMap<String, String>,
     folder: String,
     folders: folders::Folders,
@@ -213,6 +215,7 @@ pub fn script(name: &str, text: &str) -> Script {
     if is_dockerfile(name, text) {
         reader.dockerfile(text);
     } else {
+        reader.runners = wrappers::runners(text);
         reader.shell(&numbered(text, 1));
     }
     reader.finish()
@@ -493,7 +496,7 @@ impl Reader {
                 self.branches.word(&first.text);
                 operator::add(&first.text, &mut self.keywords);
                 words.remove(0);
-            } else if !wrappers::unwrap(&mut words) {
+            } else if !wrappers::unwrap(&mut words, &self.runners) {
                 break;
             }
         }

@@ -1,5 +1,7 @@
 //! Commands that start another command: `sudo`, `timeout`, `su -c`, `ssh HOST`.
 
+use std::collections::BTreeSet;
+
 use super::Word;
 
 /// Programs that run the command after their own options, with their options that take a value, and
@@ -29,10 +31,40 @@ const CONDA: [&str; 3] = ["conda", "mamba", "micromamba"];
 const CONDA_TAKES_VALUE: [&str; 10] =
     ["-a", "-e", "-n", "-p", "-r", "--cwd", "--env", "--name", "--prefix", "--root-prefix"];
 
-/// Removes a program that only runs another command, with its options. Returns whether there was
-/// one.
-pub(super) fn unwrap(words: &mut Vec<Word>) -> bool {
+/// Returns the names of a script's functions that run their arguments: `run() { log "$*"; "$@"; }`.
+pub(super) fn runners(text: &str) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    let mut current = None;
+    for line in text.lines() {
+        let body = match line.trim_start().trim_start_matches("function ").split_once('{') {
+            Some((head, body)) if head.trim_end().ends_with("()") => {
+                current = head.split('(').next().map(str::trim);
+                body
+            }
+            _ => line,
+        };
+        let mut parts = body.split([';', '|', '&']).map(str::trim);
+        let runs = |part: &str| {
+            let before = ["if ", "! ", "sudo ", "exec ", "time "];
+            let plain = before.iter().fold(part, |rest, one| rest.trim_start_matches(one));
+            plain.starts_with("\"$@\"")
+        };
+        all.extend(current.filter(|_| parts.any(runs)).map(str::to_owned));
+        if line.starts_with('}') || body.trim_end().ends_with("; }") {
+            current = None;
+        }
+    }
+    all
+}
+
+/// Removes a program, or one of these functions, that only runs another command, with its options.
+/// Returns whether there was one.
+pub(super) fn unwrap(words: &mut Vec<Word>, functions: &BTreeSet<String>) -> bool {
     let first = words.first().map_or("", |word| word.text.as_str());
+    if functions.contains(first) && words.len() > 1 {
+        words.remove(0);
+        return true;
+    }
     let program = first.rsplit('/').next().unwrap_or_default();
     if CONDA.contains(&program) && words.get(1).is_some_and(|word| word.text == "run") {
         words.remove(0);

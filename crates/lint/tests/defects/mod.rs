@@ -46,6 +46,7 @@ mod together;
 mod units;
 mod unseen;
 mod usual;
+mod whole;
 mod worth;
 
 use lint::{Context, Severity};

@@ -4,6 +4,12 @@ use super::Wrong;
 
 pub(crate) const WRONG: &[Wrong] = &[
     (
+        "build-isolated",
+        "Dockerfile",
+        2,
+        "FROM docker.io/rocm/pytorch:rocm7.2@sha256:1\nRUN pip install git+https://github.com/vllm-project/vllm.git@a\n",
+    ),
+    (
         "image-shared-name",
         "compose.yml",
         7,

@@ -1,0 +1,62 @@
+//! Files that a Dockerfile copies and that no folder has which can be the context of the build.
+
+use super::projects::ignores;
+use super::stages::parts;
+use crate::dockerfile::Instruction;
+use crate::{Context, Exists, Facts, Findings, Hit, Kind, Severity};
+
+/// Returns whether a file is a script or a list of packages, which people write, and no build makes.
+fn is_written(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.ends_with(".sh") || name.ends_with(".txt") && name.contains("requirements")
+}
+
+/// Checks for a script or a list that is copied, but does not exist. Another file that is
+/// copied must exist, which shows that the project's files are there.
+pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Dockerfile) else { return };
+    let sources: Vec<(usize, &str)> = facts.instructions().iter().flat_map(of).collect();
+    let is_there = |(_, path): &(usize, &str)| exists.is_in_context(facts.file, path);
+    let (there, missing): (Vec<_>, Vec<_>) = sources.into_iter().partition(is_there);
+    if there.is_empty() {
+        return;
+    }
+    for (line, path) in missing.into_iter().filter(|(_, path)| is_written(path)) {
+        if !is_made(facts, exists, path) {
+            let message = format!("`{path}` is in no folder that can be the context");
+            let hit = Hit::new("missing-file", line, message).at_most(Severity::Warning);
+            found.hit(
+                hit.help("add the file, or write its path from the folder that is the context"),
+            );
+        }
+    }
+}
+
+/// Returns the files that an instruction copies from the context.
+fn of(own: &Instruction) -> Vec<(usize, &str)> {
+    let (name, rest) = parts(own);
+    let is_other = ["--from", "<<", "$", "*", "?", "[", "://", "..", "\\"];
+    if !matches!(name.as_str(), "COPY" | "ADD") || is_other.iter().any(|text| rest.contains(text)) {
+        return Vec::new();
+    }
+    let words = rest.split_whitespace().filter(|word| !word.starts_with("--"));
+    let words: Vec<&str> = words.map(|word| word.trim_start_matches("./")).collect();
+    let sources = words.split_last().map_or(&[][..], |(_, sources)| sources);
+    let is_file = |path: &&&str| {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        name.trim_start_matches('.').contains('.') && !path.ends_with('/')
+    };
+    sources.iter().filter(is_file).map(|path| (own.line, path.trim_start_matches('/'))).collect()
+}
+
+/// Returns whether the project makes a file before the build: git ignores it, or a script or another
+/// line names it.
+fn is_made(facts: &Facts<'_>, exists: &dyn Exists, path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let is_ignored = exists.in_context(facts.file, ".gitignore");
+    let is_ignored = is_ignored.is_some_and(|text| ignores(&text, name));
+    let is_script = |file: &str| file.ends_with(".sh") || matches!(file, "Makefile" | "justfile");
+    let names = |(other, text): (String, String)| is_script(&other) && text.contains(name);
+    let is_said = facts.lines().any(|(_, text)| facts.kind.is_comment(text) && text.contains(name));
+    is_ignored || is_said || exists.beside(facts.file).into_iter().any(names)
+}
