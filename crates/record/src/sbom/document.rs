@@ -139,6 +139,21 @@ impl Component {
         self.properties.push(Property { name, value: value.into() });
         self
     }
+
+    /// Adds what another component says about the same thing. If its hashes differ, neither hash is
+    /// certain.
+    pub(super) fn merge(&mut self, other: Self) {
+        if self.hashes != other.hashes {
+            self.hashes.clear();
+        }
+        let references = other.external_references.into_iter();
+        self.external_references.extend(
+            references.filter(|one| !self.external_references.contains(one)).collect::<Vec<_>>(),
+        );
+        self.properties.extend(other.properties);
+        self.properties.sort();
+        self.properties.dedup();
+    }
 }
 
 impl Hash {

@@ -8,6 +8,7 @@
 
 mod document;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use names::{Digest, ImageRef};
@@ -27,6 +28,15 @@ pub use document::Sbom;
 const IN_IMAGE: &str = "build-pipeline:in-image";
 /// The input of the plan that a component comes from.
 const INPUT: &str = "build-pipeline:input";
+
+/// Whether a component is in the image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum InImage {
+    No,
+    /// A Dockerfile decides.
+    Unknown,
+    Yes,
+}
 
 /// The reason why there is no SBOM of a run.
 #[derive(Debug, thiserror::Error)]
@@ -101,7 +111,15 @@ impl BuildRecord {
             tools: Tools { components: [tool] },
             component: subject,
         };
-        let components = all.components.into_values().collect();
+        let components = all.components.into_values().map(|(one, in_image)| {
+            let word = match in_image {
+                InImage::No => "no",
+                InImage::Unknown => "unknown",
+                InImage::Yes => "yes",
+            };
+            one.with(IN_IMAGE, word)
+        });
+        let components = components.collect();
         Ok(Sbom::new(metadata, components, all.lists))
     }
 
@@ -135,7 +153,7 @@ impl BuildRecord {
 struct Components<'a> {
     record: &'a BuildRecord,
     /// By `bom-ref`: the name of the input, or the package URL of a package of a lock.
-    components: BTreeMap<String, Component>,
+    components: BTreeMap<String, (Component, InImage)>,
     /// Whether the parts of components are listed.
     lists: BTreeMap<&'static str, Vec<String>>,
     /// Whether the parts of the image are listed.
@@ -155,9 +173,18 @@ impl<'a> Components<'a> {
         self.record.plan.steps.iter().map(|step| &step.action)
     }
 
-    fn add(&mut self, component: Component, in_image: &str) {
-        let component = component.with(IN_IMAGE, in_image);
-        self.components.entry(component.bom_ref.clone()).or_insert(component);
+    /// Adds a component. A package that is in several locks becomes one component.
+    fn add(&mut self, component: Component, in_image: InImage) {
+        match self.components.entry(component.bom_ref.clone()) {
+            Entry::Vacant(place) => {
+                place.insert((component, in_image));
+            }
+            Entry::Occupied(mut place) => {
+                let (known, known_in_image) = place.get_mut();
+                known.merge(component);
+                *known_in_image = in_image.max(*known_in_image);
+            }
+        }
     }
 
     /// Adds a base. The packages in it are not listed.
@@ -174,7 +201,7 @@ impl<'a> Components<'a> {
             ..Component::default()
         };
         self.lists.entry("incomplete").or_default().push(name.to_owned());
-        self.add(component, "yes");
+        self.add(component, InImage::Yes);
     }
 
     /// Adds a commit or a release archive, with its patches. What it contains is not listed.
@@ -217,26 +244,25 @@ impl<'a> Components<'a> {
             patches.flatten().map(|one| patch(&one.component, &one.id)).collect();
         component.pedigree = (!patches.is_empty()).then_some(Pedigree { patches });
         self.lists.entry("unknown").or_default().push(name.to_owned());
-        self.add(component.with(INPUT, name), "unknown");
+        self.add(component.with(INPUT, name), InImage::Unknown);
     }
 
     /// Adds a file of the project: in the image, in a build context, or a Dockerfile.
     fn file(&mut self, name: &str, digest: &Digest) {
         let mut places = BTreeSet::new();
-        let mut in_image = "no";
+        let mut in_image = InImage::No;
         for action in self.actions() {
+            let is_it = |file: &OwnFile| matches!(file, OwnFile::File { from, .. } if from == name);
             let files = action.files().into_iter().flatten();
-            for (path, file) in files {
-                match (file, action) {
-                    (OwnFile::File { from, .. }, Action::AddFiles { .. }) if from == name => {
-                        places.insert(path.clone());
-                        in_image = "yes";
-                    }
-                    (OwnFile::File { from, .. }, _) if from == name && in_image == "no" => {
-                        in_image = "unknown";
-                    }
-                    _ => {}
+            let paths: Vec<_> =
+                files.filter(|(_, file)| is_it(file)).map(|(path, _)| path).collect();
+            match action {
+                _ if paths.is_empty() => {}
+                Action::AddFiles { .. } => {
+                    places.extend(paths.into_iter().cloned());
+                    in_image = InImage::Yes;
                 }
+                _ => in_image = in_image.max(InImage::Unknown),
             }
         }
         let occurrences: Vec<_> =
@@ -245,7 +271,7 @@ impl<'a> Components<'a> {
             kind: "file",
             bom_ref: name.to_owned(),
             name: name.to_owned(),
-            scope: (in_image == "no").then_some("excluded"),
+            scope: (in_image == InImage::No).then_some("excluded"),
             hashes: vec![Hash::sha256(digest.hex())],
             evidence: (!occurrences.is_empty()).then_some(Evidence { occurrences }),
             ..Component::default()
@@ -292,7 +318,8 @@ impl<'a> Components<'a> {
         let all: BTreeSet<&LockedPackage> = sets.flat_map(closure).collect();
         let release = release_of(lock);
         for package in all {
-            let in_image = if installed.contains(package) { "yes" } else { "unknown" };
+            let is_installed = installed.contains(package);
+            let in_image = if is_installed { InImage::Yes } else { InImage::Unknown };
             self.add(debian_package(package, &release, path), in_image);
         }
         if !installed.is_empty() {
@@ -304,7 +331,7 @@ impl<'a> Components<'a> {
                 version: release,
                 ..Component::default()
             };
-            self.add(component.with(INPUT, path), "yes");
+            self.add(component.with(INPUT, path), InImage::Yes);
         }
     }
 
@@ -332,7 +359,7 @@ impl<'a> Components<'a> {
                 let file = format!("{} sha256:{}", wheel.file, wheel.sha256);
                 component = component.with("build-pipeline:file", file);
             }
-            self.add(component.with(INPUT, path), "unknown");
+            self.add(component.with(INPUT, path), InImage::Unknown);
         }
     }
 }

@@ -315,3 +315,39 @@ fn without_an_image_or_a_lock_there_is_no_sbom() {
     let error = built().sbom(|_, _| Some("?".to_owned())).unwrap_err();
     assert_eq!(error.to_string(), "cannot read the lock `debian.toml`");
 }
+
+#[test]
+fn a_package_in_two_locks_is_one_component() {
+    let other = WHEELS
+        .replace("4.0+local.whl", "4.0+local-2.whl")
+        .replace(&"6".repeat(64), &"7".repeat(64));
+    let other = other.replace("3.14.5", "3.14.6");
+    let digest = Digest::of(other.as_bytes());
+    let mut draft = built().plan.into_draft();
+    let lock = serde_json::from_value(json!({ "kind": "lock", "digest": digest })).unwrap();
+    draft.inputs.insert("pylock.other.toml".to_owned(), lock);
+    let wheels = draft.steps.iter().position(|step| step.id == "wheels").unwrap();
+    let mut step = draft.steps[wheels].clone();
+    step.id = "more".to_owned();
+    step.action = Action::FetchWheels { input: "pylock.other.toml".to_owned() };
+    draft.steps.insert(wheels, step);
+    for step in &mut draft.steps {
+        if let Action::BuildImage { context, .. } = &mut step.action {
+            context.insert("more".to_owned(), "more".to_owned());
+        }
+    }
+    let text = |path: &str, of: &Digest| {
+        if *of == digest { Some(other.clone()) } else { lock_text(path, of) }
+    };
+    let document = serde_json::to_value(with_plan(draft).sbom(text).unwrap()).unwrap();
+    let all = components(&document);
+    let both = all["pkg:pypi/typing-extensions@4.0%2Blocal"];
+    assert_eq!(property(both, "build-pipeline:input"), ["pylock.other.toml", "pylock.toml"]);
+    assert_eq!(property(both, "build-pipeline:file").len(), 2);
+    assert_eq!(property(both, "build-pipeline:in-image"), ["unknown"]);
+    assert_eq!(both.get("hashes"), None, "{both:#}");
+    assert!(
+        all.contains_key("pkg:pypi/aiohttp@3.14.5") && all.contains_key("pkg:pypi/aiohttp@3.14.6")
+    );
+    assert_eq!(all.len(), document["components"].as_array().unwrap().len());
+}
