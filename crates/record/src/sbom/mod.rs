@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use names::{Digest, ImageRef};
 use pins::{LockedPackage, PackageLock, ParseError, ParsePythonLockError, PythonLock};
-use plan::{Action, Input, OwnFile, Step};
+use plan::{Action, Input, OwnFile, PatchUse, Step};
 
 use crate::purl::{self, purl};
 use crate::{BuildRecord, Status};
@@ -236,12 +236,11 @@ impl<'a> Components<'a> {
             Action::FetchSource { input: its, patches } if its == name => Some(patches),
             _ => None,
         });
-        let patch = |component: &str, id: &str| Patch {
+        let patch = |one: &PatchUse| Patch {
             kind: "unofficial",
-            diff: Diff { url: format!("patches/{component}/{id}.toml") },
+            diff: Diff { url: format!("patches/{}/{}.toml", one.component, one.id) },
         };
-        let patches: Vec<Patch> =
-            patches.flatten().map(|one| patch(&one.component, &one.id)).collect();
+        let patches: Vec<Patch> = patches.flatten().map(patch).collect();
         component.pedigree = (!patches.is_empty()).then_some(Pedigree { patches });
         self.lists.entry("unknown").or_default().push(name.to_owned());
         self.add(component.with(INPUT, name), InImage::Unknown);
