@@ -21,7 +21,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ("plan", true, &["names", "text"]),
     ("export", true, &["names", "plan", "text"]),
     ("planner", true, &["names", "patcher", "pins", "plan"]),
-    ("record", true, &["names", "plan", "text"]),
+    ("record", true, &["names", "pins", "plan", "text"]),
     ("host", false, &["names", "pins", "text"]),
     ("net", false, &["names"]),
     ("tar-stream", true, &[]),

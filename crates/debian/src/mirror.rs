@@ -10,6 +10,7 @@ use std::io;
 use std::path::Path;
 use std::str::FromStr;
 
+use pins::{PUBLIC_ARCHIVE, PUBLIC_SECURITY};
 use url::Url;
 
 use crate::old::OldPackages;
@@ -29,11 +30,6 @@ const RELEASES: [&str; 10] = [
     "testing",
     "unstable",
 ];
-
-/// Debian's public mirror of its archive.
-const PUBLIC_ARCHIVE: &str = "https://deb.debian.org/debian";
-/// Debian's public mirror of its archive of security updates.
-const PUBLIC_SECURITY: &str = "https://deb.debian.org/debian-security";
 
 /// The URL of a copy of Debian's archive: the folder that contains `dists` and `pool`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -54,8 +54,8 @@ pub use gpus::{Gpu, Gpus, parse_gpus};
 pub use known::Known;
 pub use limits::Limit;
 pub use package_lock::{
-    FromSuites, LockedPackage, PackageLock, PackageSet, SuiteIndex, WantedPackages,
-    parse_package_lock, parse_wanted_packages,
+    FromSuites, LockedPackage, PUBLIC_ARCHIVE, PUBLIC_SECURITY, PackageLock, PackageSet,
+    SuiteIndex, WantedPackages, parse_package_lock, parse_wanted_packages,
 };
 pub use places::pin_lines;
 pub use problem::{ParseError, Problem};

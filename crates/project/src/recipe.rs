@@ -10,7 +10,10 @@ use std::path::Path;
 
 use git2::{ErrorCode, ObjectType, Oid, Repository, RepositoryOpenFlags, Tree};
 use names::{CommitId, Digest, Secret};
-use record::Recipe;
+use record::{BuildRecord, Recipe};
+
+use crate::built_in;
+use crate::folder::Project;
 
 /// The files of a plan, by path from the project's root, with their SHA-256.
 pub type Files = BTreeMap<String, Digest>;
@@ -38,6 +41,28 @@ pub fn has_commit(root: &Path, commit: &CommitId) -> Option<bool> {
     }
     let head = repository.head().ok()?.target()?;
     Some(head == oid || repository.graph_descendant_of(head, oid).unwrap_or(false))
+}
+
+/// Returns the text of a file that a run used, given its path and digest: from the project's folder,
+/// the program, or the project's history. Returns `None` if none of them has the same file.
+pub fn text_of(record: &BuildRecord, here: &Path, name: &str, digest: &Digest) -> Option<String> {
+    let project = record.place.as_ref().map(|place| Path::new(&place.project));
+    let roots = [project, Some(here)].into_iter().flatten();
+    let is_same = |text: &String| Digest::of(text.as_bytes()) == *digest;
+    let own =
+        |root: &Path| Project::find(root).ok()?.own_text(name).ok().map(|text| text.to_string());
+    let committed = |root: &Path| committed_text(root, record.recipe.commit.as_ref()?, name);
+    let mut found = roots.clone().filter_map(own).chain(built_in::text(name).map(str::to_owned));
+    found.find(is_same).or_else(|| roots.filter_map(committed).find(is_same))
+}
+
+/// Returns the text of a file in a commit of the project.
+fn committed_text(root: &Path, commit: &CommitId, name: &str) -> Option<String> {
+    let repository = open(root).ok()?;
+    let commit = repository.find_commit(Oid::from_str(commit.as_str()).ok()?).ok()?;
+    let entry = commit.tree().ok()?.get_path(Path::new(name)).ok()?;
+    let blob = repository.find_blob(entry.id()).ok()?;
+    String::from_utf8(blob.content().to_vec()).ok()
 }
 
 /// Returns whether the last commit of the repository around a folder contains a file or folder,

@@ -14,6 +14,8 @@ mod changes;
 mod engine;
 mod outcome;
 mod provenance;
+mod purl;
+mod sbom;
 pub mod verify;
 
 use std::collections::BTreeMap;
@@ -30,6 +32,7 @@ pub use outcome::{
     StepState, Traffic,
 };
 pub use provenance::Statement;
+pub use sbom::{Sbom, SbomError};
 
 /// The version of the record's JSON format. A reader refuses all others.
 pub const SCHEMA: u32 = 2;

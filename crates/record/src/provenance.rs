@@ -4,11 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use names::Digest;
+use names::{Digest, ImageRef};
 use plan::Input;
 use serde::Serialize;
 
-use crate::{BuildRecord, OutputState, Status};
+use crate::{BuildRecord, OutputState, Status, purl};
 
 /// Names the form of `externalParameters` and `internalParameters`. The prefix is that of this
 /// tool's labels.
@@ -100,19 +100,16 @@ impl Resource {
     /// Returns an input of the plan.
     pub(crate) fn input(name: &str, input: &Input) -> Self {
         match input {
-            Input::Image { reference, .. } => {
-                let name_of = reference.repository.path().rsplit('/').next().unwrap_or_default();
-                let hex = reference.digest.as_ref().map_or("", Digest::hex);
-                let repository = &reference.repository;
-                let uri = format!("pkg:oci/{name_of}@sha256:{hex}?repository_url={repository}");
-                Self::new(name, Some(uri), "sha256", hex)
+            Input::Image { reference: ImageRef { repository, tag, digest }, .. } => {
+                let uri = digest.as_ref().map(|one| purl::image(repository, tag.as_ref(), one));
+                Self::new(name, uri, "sha256", digest.as_ref().map_or("", Digest::hex))
             }
             Input::Source { url, commit, .. } => {
                 let uri = format!("git+{url}@{commit}");
                 Self::new(name, Some(uri), "gitCommit", &commit.to_string())
             }
             Input::Archive { project, version, sha256, .. } => {
-                let uri = format!("pkg:pypi/{project}@{version}");
+                let uri = purl::python(project, version);
                 Self::new(name, Some(uri), "sha256", &sha256.to_string())
             }
             Input::Lock { digest } | Input::File { digest } => {
@@ -129,10 +126,7 @@ impl BuildRecord {
     /// dependencies are the inputs of the plan, the files of the project and their commit.
     pub fn provenance(&self) -> Option<Statement> {
         let image = self.image.as_ref().filter(|_| self.status == Status::Succeeded)?;
-        let has_image = |state| matches!(state, OutputState::Written | OutputState::UpToDate);
-        let on_registries = self.outputs.iter().filter(|one| has_image(one.state));
-        let mut names: BTreeSet<&str> =
-            on_registries.filter_map(|one| one.output.strip_prefix("registry:")).collect();
+        let mut names = self.registry_references();
         if names.is_empty() {
             names.insert(&self.plan.name);
         }
@@ -174,6 +168,13 @@ impl BuildRecord {
                 },
             },
         })
+    }
+
+    /// Returns the names of the image on the registries that have it.
+    pub(crate) fn registry_references(&self) -> BTreeSet<&str> {
+        let has_image = |state| matches!(state, OutputState::Written | OutputState::UpToDate);
+        let with_image = self.outputs.iter().filter(|one| has_image(one.state));
+        with_image.filter_map(|one| one.output.strip_prefix("registry:")).collect()
     }
 
     /// Returns the inputs, the project's files, and its commit if the files are those of the commit.

@@ -303,6 +303,8 @@ pub(crate) enum RecordFormat {
     Json,
     /// One record as SLSA provenance: an in-toto statement that `cosign` and others can sign
     Slsa,
+    /// One record as an SBOM: what the image was made from, as CycloneDX 1.6 for scanners
+    Cyclonedx,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,13 +1,15 @@
 //! `build-pipeline records`: prints past builds and their results, and removes old records.
 
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use failure::{Failure, Kind};
+use names::Digest;
 use project::history::{ListedRecord, list, mark_killed, page};
 use project::kinds::explained;
+use project::recipe;
 use project::state::{self, Old};
-use record::BuildRecord;
+use record::{BuildRecord, SbomError};
 
 use crate::cli::{Prune, RecordFormat, Records, RecordsCommand};
 use crate::global;
@@ -44,11 +46,8 @@ pub(crate) fn run(args: &Records) -> Result<(), Failure> {
                 Ok(())
             }
             RecordFormat::Text => output::page(&list(&listed)),
-            RecordFormat::Slsa => {
-                let message = "`--format slsa` writes one record, and none is named";
-                Err(Failure::new(Kind::Input, message)
-                    .hint("name a record, or write `--last` for the newest one"))
-            }
+            RecordFormat::Slsa => Err(unnamed("slsa")),
+            RecordFormat::Cyclonedx => Err(unnamed("cyclonedx")),
         };
     };
     let matching: Vec<&BuildRecord> = records
@@ -78,13 +77,40 @@ fn show(record: &BuildRecord, format: RecordFormat) -> Result<(), Failure> {
         RecordFormat::Text => output::page(&page(record)),
         RecordFormat::Slsa => match record.provenance() {
             Some(statement) => output::json(&statement),
-            None => {
-                let message = format!("the run `{}` did not end with an image", record.id);
-                Err(Failure::new(Kind::Input, message)
-                    .hint("only a run that succeeded has provenance; `records` lists the runs"))
-            }
+            None => Err(missing(record, &SbomError::NoImage(record.id.clone()))),
         },
+        RecordFormat::Cyclonedx => {
+            let here = global::project().map_or_else(|_| PathBuf::from("."), |found| found.root);
+            let text = |path: &str, digest: &Digest| recipe::text_of(record, &here, path, digest);
+            output::json(&record.sbom(text).map_err(|error| missing(record, &error))?)
+        }
     }
+}
+
+/// Returns the failure for a record that cannot be written in a format.
+fn missing(record: &BuildRecord, error: &SbomError) -> Failure {
+    let told = Failure::from_chain(Kind::Input, error);
+    match (error, &record.recipe.commit) {
+        (SbomError::NoImage(_), _) => told
+            .hint("only a run that succeeded has provenance and an SBOM; `records` lists the runs"),
+        (SbomError::NoLock { path, digest }, commit) => {
+            let from = commit.as_ref().map_or_else(String::new, |one| {
+                format!("; the newest commit of the run's files is {one}")
+            });
+            told.hint(format!(
+                "restore `{path}` with the hash {digest}, or build the image again{from}"
+            ))
+        }
+        (SbomError::PackageLock { .. } | SbomError::PythonLock { .. }, _) => {
+            told.hint("`build-pipeline lock` writes the lock again; then build the image again")
+        }
+    }
+}
+
+/// Returns the failure for a format of one record, if no record is named.
+fn unnamed(format: &str) -> Failure {
+    let message = format!("`--format {format}` writes one record, and none is named");
+    Failure::new(Kind::Input, message).hint("name a record, or write `--last` for the newest one")
 }
 
 /// Removes old records of all projects, and prints their names.

@@ -170,3 +170,112 @@ fn a_record_of_a_finished_build_is_slsa_provenance() {
     failed.says("did not end with an image").says("only a run that succeeded has provenance");
     project.run("records --format slsa").expect(2).says("name a record, or write `--last`");
 }
+
+/// Writes a record of a successful build of a track, and returns the name of the record. The plan
+/// is real; the image is that of a rehearsal, because a build takes minutes.
+fn record_of(project: &Project, track: &str, commit: Option<&str>) -> String {
+    let plan = project.run(&format!("plan {track} --format json")).expect(0).stdout;
+    let mut record = project.records().swap_remove(0);
+    let id = format!("20270101T000000Z-{}", track.replace([' ', '-'], "_"));
+    record["id"] = id.clone().into();
+    record["plan"] = serde_json::from_str(&plan).unwrap();
+    if let Some(commit) = commit {
+        record["recipe"]["commit"] = commit.into();
+    }
+    project.write(&format!("{FOLDER}/{id}.json"), &record.to_string());
+    id
+}
+
+fn sbom(project: &Project, id: &str) -> Value {
+    let ran = project.run(&format!("records {id} --format cyclonedx")).expect(0);
+    assert!(!ran.stdout.contains("***"), "nothing in it is a secret: {}", ran.stdout);
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
+#[test]
+fn a_record_of_a_finished_build_is_an_sbom() {
+    let project = Project::new();
+    project.run("--track ollama --rehearse").expect(0);
+    let id = ids(&project).remove(0);
+    let text = project.run(&format!("records {id} --format cyclonedx")).expect(0).stdout;
+    assert_eq!(text, project.run("records --last --format cyclonedx").expect(0).stdout);
+    let of_rehearsal = sbom(&project, &id);
+    let index: Value =
+        serde_json::from_str(&project.read("dist/rehearsal-ollama/index.json")).unwrap();
+    let digest = &index["manifests"][0]["digest"];
+    assert_eq!(of_rehearsal["metadata"]["component"]["version"], *digest);
+    let base = &of_rehearsal["components"][0];
+    assert_eq!((&base["bom-ref"], &base["type"]), (&"ollama".into(), &"container".into()));
+    // Another build of the same image has the same SBOM.
+    project.run("--track ollama --rehearse").expect(0);
+    assert_eq!(text, project.run("records --last --format cyclonedx").expect(0).stdout);
+
+    project.run("--track locked-spoof --mirror docker.io=127.0.0.1:1").expect(5);
+    let failed = project.run("records --last --format cyclonedx").expect(2);
+    failed
+        .says("did not end with an image")
+        .says("only a run that succeeded has provenance and an SBOM");
+    let unnamed = project.run("records --format cyclonedx").expect(2);
+    unnamed.says("`--format cyclonedx` writes one record").says("name a record, or write `--last`");
+}
+
+#[test]
+fn every_track_that_can_be_planned_has_an_sbom_of_its_packages() {
+    let project = Project::new();
+    project.run("--track ollama --rehearse").expect(0);
+    for (track, few) in [
+        ("official", 1),
+        ("locked-spoof", 1),
+        ("trainer --variant slim", 1),
+        ("vulkan", 150),
+        ("llama-rocm", 200),
+        ("source --rehearse", 250),
+    ] {
+        let id = record_of(&project, track, None);
+        let document = sbom(&project, &id);
+        let all = document["components"].as_array().unwrap();
+        assert!(all.len() >= few, "{track}: {}", all.len());
+        let wanted: Value = serde_json::from_str(
+            &project.run(&format!("plan {track} --format json")).expect(0).stdout,
+        )
+        .unwrap();
+        for (name, input) in wanted["inputs"].as_object().unwrap() {
+            let is_of = |one: &Value| {
+                let properties = one["properties"].as_array().unwrap();
+                one["bom-ref"] == *name || properties.iter().any(|one| one["value"] == *name)
+            };
+            assert!(all.iter().any(is_of), "{track}: {name} is {input}");
+        }
+    }
+}
+
+#[test]
+fn the_packages_of_a_record_come_from_the_lock_that_the_run_used() {
+    const LOCK: &str = "versions/locks/debian.toml";
+    let project = Project::new();
+    project.run("--track ollama --rehearse").expect(0);
+    // This is not the lock in the program.
+    let used = project.read(LOCK).replace("checked = 2026", "checked = 2025");
+    project.write(LOCK, &used);
+    let git = |line: &str| {
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=a", "-c", "user.email=a@example.org"]);
+        let done = command.args(line.split(' ')).current_dir(project.path("")).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stdout).unwrap().trim().to_owned()
+    };
+    git("init -q");
+    git("add versions");
+    git("commit -q -m locks");
+    let committed = record_of(&project, "vulkan", Some(&git("rev-parse HEAD")));
+    let document = sbom(&project, &committed);
+
+    // A later lock does not change the SBOM of the run.
+    project.write(LOCK, &used.replace("checked = 2025", "checked = 2024"));
+    assert_eq!(sbom(&project, &committed), document);
+    let newer = record_of(&project, "vulkan --variant debian", None);
+    project.write(LOCK, &used);
+    let ran = project.run(&format!("records {newer} --format cyclonedx")).expect(2);
+    ran.says(&format!("`{LOCK}` is not the file that the run used"))
+        .says("or build the image again");
+}

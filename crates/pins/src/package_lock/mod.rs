@@ -16,6 +16,11 @@ use names::{Digest, PinName, Sha256};
 
 pub use read::{parse_package_lock, parse_wanted_packages};
 
+/// Debian's public mirror of its archive.
+pub const PUBLIC_ARCHIVE: &str = "https://deb.debian.org/debian";
+/// Debian's public mirror of its archive of security updates.
+pub const PUBLIC_SECURITY: &str = "https://deb.debian.org/debian-security";
+
 /// The content of a package lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageLock {
@@ -104,6 +109,17 @@ impl LockedPackage {
     /// Returns whether the file is in Debian's archive of security updates.
     pub fn is_security_update(&self) -> bool {
         self.file.starts_with("pool/updates/")
+    }
+
+    /// Returns the name of the source package: the folder of the file in the archive.
+    pub fn source(&self) -> &str {
+        self.file.rsplit('/').nth(1).unwrap_or_default()
+    }
+
+    /// Returns the address of the file on Debian's public mirror, which deletes old versions.
+    pub fn public_address(&self) -> String {
+        let archive = if self.is_security_update() { PUBLIC_SECURITY } else { PUBLIC_ARCHIVE };
+        format!("{archive}/{}", self.file)
     }
 }
 

@@ -3,6 +3,7 @@
 mod changes;
 mod fuzz;
 mod provenance;
+mod sbom;
 mod verify;
 
 use std::collections::BTreeMap;
