@@ -23,6 +23,13 @@ pub const ROW: Form = Form::of(
             "gpu = \"rocm\"",
         ),
         Key::optional(
+            "program",
+            Kind::Text,
+            "The program in the image. The container gets only the variables that it reads, and `run` warns about what it cannot do on a GPU.",
+            "not known",
+            "program = \"vllm\"",
+        ),
+        Key::optional(
             "port",
             Kind::Number,
             "The port that the container serves on.",

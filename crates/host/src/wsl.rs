@@ -56,6 +56,7 @@ impl Wsl {
             name: DETECTION.to_owned(),
             value: "1".to_owned(),
             when: When::Run,
+            programs: Vec::new(),
             why: why.to_owned(),
             evidence: evidence.to_owned(),
         })

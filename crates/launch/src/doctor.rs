@@ -44,7 +44,7 @@ pub fn check(
 ) -> Result<DoctorReport, Failure> {
     let (gpus, tracks) = (data.gpus()?, data.tracks()?);
     let wanted = match asked.gpu {
-        Some(text) => machine::known_gpu(&products::target(text, &gpus), &gpus)?,
+        Some(text) => products::known(text, &gpus)?,
         None => tracks.gpu.clone(),
     };
     let images = with_code(images(asked.tracks, &tracks, &data.pins()?)?, data.root(), warn);

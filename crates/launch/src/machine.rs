@@ -3,6 +3,7 @@
 //! `doctor`, `env` and `diagnose` are also useful outside a project. There, they use the built-in
 //! data files.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,7 @@ use project::{Project, environment, state};
 
 use crate::engines;
 use crate::notice::Notice;
+use crate::products;
 
 /// Where data files are read from: a project, or the program itself.
 #[derive(Debug)]
@@ -130,6 +132,16 @@ impl Data {
             all
         })?;
         Ok(if self.project.has_own(FILE) { rows } else { without_replaced(rows) })
+    }
+
+    /// Returns the names of the programs in the images of the tracks.
+    ///
+    /// # Errors
+    /// A data file cannot be read, or something in it is wrong.
+    pub fn programs(&self) -> Result<Vec<String>, Failure> {
+        let all: BTreeSet<String> =
+            self.run()?.into_values().filter_map(|row| row.program).collect();
+        Ok(all.into_iter().collect())
     }
 
     /// Reads a `smoke` script.
@@ -296,7 +308,7 @@ pub fn choose_gpu(
     tell: &dyn Fn(Notice),
 ) -> Result<(GpuTarget, String), Failure> {
     if let Some(text) = asked {
-        return Ok((known_gpu(text, gpus)?, "--gpu".to_owned()));
+        return Ok((products::known(text, gpus)?, "--gpu".to_owned()));
     }
     let is_integrated =
         |target: &GpuTarget| gpus.gpus.get(target).is_some_and(|gpu| gpu.is_integrated);
@@ -336,6 +348,7 @@ pub(crate) fn visible(gpu: &GpuTarget, found: &[Gpu]) -> Option<Setting> {
         name: "ROCR_VISIBLE_DEVICES".to_owned(),
         value: own.join(","),
         when: When::Run,
+        programs: Vec::new(),
         why: "hides the other GPUs, which programs would otherwise use too".to_owned(),
         evidence: "ROCm's documentation of ROCR_VISIBLE_DEVICES".to_owned(),
     })

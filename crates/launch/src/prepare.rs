@@ -10,15 +10,17 @@ use failure::{Failure, Kind};
 use host::Snapshot;
 use host::run::{self, Container, Folder, GpuWay, Port, Row, RunError, Wish};
 use names::{EngineKind, GfxVersion, Secret, TrackName};
-use pins::{OVERRIDE, When};
+use pins::{Gpus, OVERRIDE, When};
 use plan::labels;
 use project::image::name_in_engine;
 use project::{environment, request, state};
 
 use crate::additions::{Added, Additions};
 use crate::engines;
+use crate::gpu_use::{self, GpuUse};
 use crate::machine::{self, Data};
 use crate::notice::Notice;
+use crate::products;
 
 /// The requested properties of a container.
 #[derive(Debug, Clone)]
@@ -43,6 +45,15 @@ pub struct Asked {
     pub additions: Additions,
 }
 
+impl Asked {
+    /// Returns the same with the GPU target, if the name of a product was given.
+    fn with_target(&self, gpus: &Gpus) -> Result<Self, Failure> {
+        let target = |text: &String| products::known(text, gpus);
+        let gpu = self.gpu.as_ref().map(target).transpose()?.map(|gpu| gpu.to_string());
+        Ok(Self { gpu, ..self.clone() })
+    }
+}
+
 /// The inputs of a container.
 #[derive(Debug)]
 pub struct Prepared {
@@ -61,6 +72,8 @@ pub struct Prepared {
     pub home: Option<String>,
     /// Whether the container gets a GPU.
     pub has_gpu: bool,
+    /// The GPU target that the caller named.
+    gpu: Option<String>,
     engine: Option<Engine>,
     facts: host::Engine,
     image: String,
@@ -101,6 +114,7 @@ impl Prepared {
         let root = machine::root(here, asked.host_root.as_deref())?;
         let machine = machine::look(&root);
         let has_gpu = asked.has_gpu;
+        let asked = &asked.with_target(&data.gpus()?)?;
         let other_gpu = asked.gpu.as_deref().filter(|gpu| *gpu != tracks.gpu.as_str());
         let (engine, facts) = engine(asked, &machine, is_started, tell).await?;
         let full = |path: &Path| full_folder(here, path);
@@ -126,7 +140,7 @@ impl Prepared {
             ));
         }
         Ok(Self {
-            environment: variables(asked, &data, &track, &row, &machine, tell)?,
+            environment: variables(asked, &added, &data, &track, &row, &machine, tell)?,
             image: match &asked.image {
                 Some(image) => image.clone(),
                 None => name_in_engine(&plan::image_name(track.as_str(), None, other_gpu)),
@@ -144,6 +158,7 @@ impl Prepared {
             machine,
             root,
             has_gpu,
+            gpu: asked.gpu.clone(),
             engine,
             facts,
             added,
@@ -221,17 +236,17 @@ impl Prepared {
     }
 
     /// Checks that the image contains code for this machine's GPU, if its label lists the GPUs that
-    /// it was checked for. `asked` is a target to use instead of the machine's.
+    /// it was checked for. A target that the caller named replaces the machine's.
     ///
     /// # Errors
     /// The image contains no code for any GPU of this machine.
-    pub async fn check_gpu(&self, asked: Option<&str>) -> Result<(), Failure> {
+    pub async fn check_gpu(&self) -> Result<(), Failure> {
         // A missing image is reported when the container starts.
         let Ok(image) = self.engine()?.inspect(&self.image).await else { return Ok(()) };
         let Some(checked) = image.labels.get(labels::GPU_TARGETS) else { return Ok(()) };
         let found = self.machine.gpus.iter().filter_map(|gpu| gpu.target.as_ref());
-        let gpus: Vec<String> = match asked {
-            Some(asked) => vec![asked.to_owned()],
+        let gpus: Vec<String> = match &self.gpu {
+            Some(named) => vec![named.clone()],
             None => found.map(ToString::to_string).collect(),
         };
         let has = |gpu: &str| checked.split(' ').any(|one| one == gpu);
@@ -330,6 +345,7 @@ fn assumed(machine: &Snapshot, wanted: Option<EngineKind>) -> Option<&host::Engi
 /// Returns the GPU's environment variables for the track's image.
 fn variables(
     asked: &Asked,
+    added: &Added,
     data: &Data,
     track: &TrackName,
     row: &Row,
@@ -345,14 +361,32 @@ fn variables(
     let chain = tracks.chain(track);
     let base = chain.last().and_then(|(_, lowest)| lowest.base_pin());
     let pin = base.and_then(|base| pins.images.get(base));
-    let rocm = pin.and_then(|pin| pin.rocm.clone());
+    let rocm = pin.and_then(|pin| pin.rocm.as_deref());
+    let gpu_use = GpuUse { gpus: &gpus, gpu: &gpu, rocm, program: row.program.as_deref() };
+    // An image with a spoof sets the override itself, and the user can switch it off.
+    let is_set = tracks.is_spoof(track) || added.variables.has(OVERRIDE);
+    // An image that was built for the GPU has no code for the one that the override names.
+    let needs_none = is_set || tracks.has_gpu_code(track);
+    let spoof = gpus.wanted_override(&gpu, rocm).filter(|_| !needs_none);
+    if spoof.is_some() {
+        gpu_use.warn_of_override(tell);
+    }
+    let known = gpus.gpus.get(&gpu).and_then(|known| known.spoof);
+    let version = known.map_or("X.Y.Z".to_owned(), |version| version.to_string());
+    let option = format!("--env {OVERRIDE}={version}");
+    gpu_use.limits(&data.programs()?, is_set || spoof.is_some(), &option, tell);
     let mut set: Vec<pins::Setting> = machine::visible(&gpu, &machine.gpus).into_iter().collect();
-    set.extend(machine.wsl.as_ref().and_then(|wsl| wsl.setting(rocm.as_deref())));
-    let spoof = gpus.wanted_override(&gpu, rocm.as_deref());
-    set.extend(gpus.environment(&gpu, rocm.as_deref(), &[When::Run], spoof));
-    let is_spoof = tracks.is_spoof(track);
-    // An image with a spoof sets this itself, and the user can switch it off.
-    set.retain(|setting| !(is_spoof && setting.name == OVERRIDE));
+    if !set.is_empty() && asked.gpu.is_none() {
+        let selects = "selects another GPU, and the image for it";
+        gpu_use::tell_hidden(&gpu, &machine.gpus, selects, tell);
+    }
+    if !set.is_empty() && !added.variables.has("ROCR_VISIBLE_DEVICES") {
+        for (name, value) in &added.variables.values {
+            gpu_use::warn_of_index(name, value, "leave out this variable", tell);
+        }
+    }
+    set.extend(machine.wsl.as_ref().and_then(|wsl| wsl.setting(rocm)));
+    set.extend(gpu_use.settings(&[When::Run], spoof));
     // If the track sets a variable to a different value, that value is intended.
     let own = |name: &str| chain.iter().find_map(|(_, link)| link.image.env.get(name));
     set.retain(|setting| own(&setting.name).is_none_or(|value| *value == setting.value));
@@ -397,6 +431,27 @@ pub fn publish(text: &str) -> Result<(String, Option<u16>), Failure> {
         )
         .hint("use `--publish 8001`, or `--publish 0.0.0.0:8001` to give other machines access")),
     }
+}
+
+/// Checks that a container has a port to publish.
+///
+/// # Errors
+/// It has none.
+pub fn check_publish(container: &Container, network: run::Network) -> Result<(), Failure> {
+    if container.port.is_some() {
+        return Ok(());
+    }
+    let (why, hint) = match network {
+        run::Network::Own => {
+            (format!("track `{}` serves on no port", container.track), "leave out `--publish`")
+        }
+        run::Network::None => ("there is no network".to_owned(), "leave out `--network none`"),
+        run::Network::Host => (
+            "all ports of the container are ports of the host".to_owned(),
+            "leave out `--publish`, and select the port with an option of the server",
+        ),
+    };
+    Err(Failure::new(Kind::Input, format!("`--publish` has no effect: {why}")).hint(hint))
 }
 
 /// Checks that the host port of a container is free.

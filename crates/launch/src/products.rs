@@ -1,13 +1,55 @@
 //! The names under which people know GPUs: `RX 7900 XTX`, `Strix Halo`, `MI300X`.
 
+use failure::{Failure, Kind};
+use names::GpuTarget;
 use pins::{Gpu, Gpus};
+
+use crate::machine;
 
 /// Words that names of products have or lack.
 const BRANDS: [&str; 6] = ["amd", "radeon", "instinct", "ryzen", "graphics", "pro"];
 
+/// More suggestions than this help nobody.
+const MANY: usize = 4;
+
+/// Returns the target that a user means, by its name or that of a product.
+///
+/// # Errors
+/// `gpus.toml` contains neither such a target nor such a product.
+pub(crate) fn known(text: &str, gpus: &Gpus) -> Result<GpuTarget, Failure> {
+    let target = target(text, gpus);
+    if target.starts_with("gfx") {
+        return machine::known_gpu(&target, gpus);
+    }
+    let what = format!("versions/gpus.toml contains no GPU `{text}`");
+    let near = similar(text, gpus);
+    let told = Failure::new(Kind::Input, what);
+    let told = if near.is_empty() {
+        told
+    } else {
+        told.hint(format!("did you mean `{}`?", near.join("` or `")))
+    };
+    Err(told.hint(
+        "write a target, for example `gfx1151`; `rocminfo | grep gfx` prints that of this machine",
+    ))
+}
+
+/// Returns the products that have most words of `text`, unless there are many.
+fn similar<'a>(text: &str, gpus: &'a Gpus) -> Vec<&'a str> {
+    let asked = words(text);
+    let names = gpus.gpus.values().flat_map(|gpu| std::iter::once(&gpu.name).chain(&gpu.products));
+    let shared = |product: &str| words(product).iter().filter(|word| asked.contains(word)).count();
+    let scored: Vec<(usize, &str)> =
+        names.flat_map(|name| parts(name)).map(|product| (shared(product), product)).collect();
+    let most = scored.iter().map(|(score, _)| *score).max().unwrap_or(0).max(1);
+    let near: Vec<&str> =
+        scored.iter().filter(|(score, _)| *score == most).map(|(_, name)| *name).collect();
+    if near.len() > MANY { Vec::new() } else { near }
+}
+
 /// Returns the target that a user means: the one whose products in `gpus.toml` include `text`, or
 /// else `text` in lower case and without features such as `:xnack+`.
-pub(crate) fn target(text: &str, gpus: &Gpus) -> String {
+fn target(text: &str, gpus: &Gpus) -> String {
     // Processors call themselves `AMD RYZEN AI MAX+ 395 w/ Radeon 8060S`.
     let asked = words(text.split(" w/ ").next().unwrap_or(text));
     let has = |name: &str| products(name).any(|product| !asked.is_empty() && product == asked);
@@ -21,8 +63,12 @@ pub(crate) fn target(text: &str, gpus: &Gpus) -> String {
 
 /// Returns the products in a name such as `Van Gogh (Steam Deck)`, each as its words.
 fn products(name: &str) -> impl Iterator<Item = Vec<String>> {
+    parts(name).map(words).filter(|words| !words.is_empty())
+}
+
+fn parts(name: &str) -> impl Iterator<Item = &str> {
     let parts = name.split([',', '(', ')']).flat_map(|part| part.split(" and "));
-    parts.map(words).filter(|words| !words.is_empty())
+    parts.map(str::trim).filter(|part| !part.is_empty())
 }
 
 fn words(text: &str) -> Vec<String> {
@@ -78,5 +124,22 @@ family = "f"
         ] {
             assert_eq!(target(text, &gpus), wanted, "{text}");
         }
+    }
+
+    #[test]
+    fn an_unknown_product_is_answered_with_similar_ones() {
+        let gpus = pins::parse_gpus("gpus.toml", GPUS).unwrap();
+        for (text, hint) in [
+            ("RX 7900", "`Radeon RX 7900 XTX` or `RX 7900 XT`?"),
+            ("Radeon RX 7900 GRE", "`Radeon RX 7900 XTX` or `RX 7900 XT`?"),
+            ("MI61", "write a target"),
+            ("", "write a target"),
+        ] {
+            let told = known(text, &gpus).unwrap_err();
+            assert!(told.lines().concat().contains(&format!("`{text}`")), "{told:?}");
+            assert!(told.hints[0].contains(hint), "{told:?}");
+        }
+        let told = known("GFX1152", &gpus).unwrap_err();
+        assert!(told.hints.concat().contains("the known targets are gfx1100"), "{told:?}");
     }
 }

@@ -42,7 +42,7 @@ fn tell_unknown(release: &str, known: &[String], tell: &dyn Fn(Notice)) {
         tell(Notice::warning(
             "rocm-release",
             format!(
-                "there is no ROCm {release}, so the answer may be wrong; AMD's releases are {}",
+                "AMD has not released ROCm {release}, at most nightly builds of it, so the answer may be wrong; AMD's releases are {}",
                 known.join(", ")
             ),
         ));

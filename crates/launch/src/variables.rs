@@ -4,16 +4,17 @@ use std::path::PathBuf;
 
 use failure::{Failure, Kind};
 use host::shell_word;
-use names::{GfxVersion, GpuTarget};
-use pins::{Gpus, OVERRIDE, Setting, When};
+use names::GfxVersion;
+use pins::{Advice, OVERRIDE, Setting, When};
 use project::environment;
 use schemars::JsonSchema;
 use serde::Serialize;
 use text::Page;
 
+use crate::gpu_use::{self, GpuUse, known_program};
 use crate::machine::{self, Data};
 use crate::notice::Notice;
-use crate::{products, release};
+use crate::release;
 
 /// The output of `env --format json`.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -26,6 +27,10 @@ pub struct EnvReport {
     gpu_from: String,
     /// The ROCm release, if one was given.
     rocm: Option<String>,
+    /// The program, if one was given.
+    program: Option<String>,
+    /// What programs cannot do on the GPU with this release, and what to use.
+    limits: Vec<GpuLimit>,
     /// Variables that must not be set.
     unset: Vec<String>,
     /// Variables that are often set for ROCm, and why this command does not set them.
@@ -41,6 +46,15 @@ struct NotSet {
     name: &'static str,
     /// Why it is not set.
     why: &'static str,
+}
+
+/// What programs cannot do on a GPU.
+#[derive(Debug, Serialize, JsonSchema)]
+struct GpuLimit {
+    /// The fact, and what to use.
+    what: String,
+    /// The source of this information.
+    evidence: String,
 }
 
 /// Variables that users may expect here. The help explains them too.
@@ -77,6 +91,8 @@ pub struct Asked<'a> {
     pub gpu: Option<&'a str>,
     /// The ROCm release.
     pub rocm: Option<&'a str>,
+    /// The program, or `None` for all.
+    pub program: Option<&'a str>,
     /// When the variables have an effect.
     pub when: &'a [When],
     /// Whether to set the override.
@@ -107,24 +123,29 @@ impl EnvReport {
                 "name it with `--gpu`, for example `--gpu gfx1100` or `--gpu \"RX 7900 XTX\"`",
             ));
         }
-        let named = asked.gpu.map(|text| products::target(text, &gpus));
-        let (gpu, gpu_from) = machine::choose_gpu(named.as_deref(), &gpus, &found, data, tell)?;
-        let spoof = spoof(&gpus, &gpu, rocm, asked.spoof, tell)?;
-        let is_done = |sentence: &String| spoof.is_some() && sentence.contains("`--spoof`");
-        for sentence in gpus.limits(&gpu, rocm).into_iter().filter(|one| !is_done(one)) {
-            tell(Notice::warning("gpu-limit", sentence));
-        }
+        let (gpu, gpu_from) = machine::choose_gpu(asked.gpu, &gpus, &found, data, tell)?;
+        let programs = data.programs()?;
+        let program = asked.program.map(|text| known_program(text, &gpus, programs.clone()));
+        let program = program.transpose()?;
+        let gpu_use = GpuUse { gpus: &gpus, gpu: &gpu, rocm, program: program.as_deref() };
+        let spoof = spoof(gpu_use, asked.spoof, tell)?;
+        let limits = gpu_use.limits(&programs, spoof.is_some(), "--spoof", tell);
         let mut set: Vec<Setting> = machine::visible(&gpu, &found).into_iter().collect();
         if !set.is_empty() {
-            tell_hidden(&gpu, &found, tell);
+            gpu_use::tell_hidden(&gpu, &found, "selects another GPU", tell);
+            for (name, value) in environment::gpu_variables() {
+                gpu_use::warn_of_index(&name, &value, &format!("use `unset {name}`"), tell);
+            }
         }
         set.extend(wsl.and_then(|wsl| wsl.setting(rocm)));
-        set.extend(gpus.environment(&gpu, rocm, asked.when, spoof));
+        set.extend(gpu_use.settings(asked.when, spoof));
         Ok(Self {
             schema: 1,
             gpu: gpu.to_string(),
             gpu_from,
             rocm: rocm.map(str::to_owned),
+            limits: limits.into_iter().map(limit).collect(),
+            program,
             unset: unset(spoof.is_some()),
             not_set: Vec::from(NOT_SET),
             set: set.into_iter().map(variable).collect(),
@@ -159,70 +180,39 @@ impl EnvReport {
 /// Returns the override to set, if this GPU needs one with this ROCm release or the user requested
 /// one. Warns about it.
 fn spoof(
-    gpus: &Gpus,
-    gpu: &GpuTarget,
-    rocm: Option<&str>,
+    gpu_use: GpuUse<'_>,
     is_asked: bool,
     tell: &dyn Fn(Notice),
 ) -> Result<Option<GfxVersion>, Failure> {
+    let GpuUse { gpus, gpu, rocm, .. } = gpu_use;
     let known = gpus.gpus.get(gpu);
     let asked = known.and_then(|known| known.spoof).filter(|_| is_asked);
     if is_asked && asked.is_none() {
-        let what = format!("no {OVERRIDE} is known to help {gpu}");
-        return Err(Failure::new(Kind::Input, what).hint("leave out `--spoof`"));
+        let what = format!("`versions/gpus.toml` names no {OVERRIDE} for {gpu}");
+        let own = format!("`export {OVERRIDE}=X.Y.Z` after `env` sets a value of your choice");
+        return Err(Failure::new(Kind::Input, what).hint("leave out `--spoof`").hint(own));
     }
     let since = known.and_then(|known| known.native_since.as_deref());
-    let risk = known.and_then(|known| known.spoof_risk.as_deref());
     // The GPU's own code works, and the override does not.
     let is_harmful = known.is_some_and(|known| known.is_spoof_on_request)
         && rocm.is_some_and(|rocm| gpus.is_native(gpu, rocm));
     if let (Some(_), Some(since), true) = (asked, since, is_harmful) {
+        let risk = known.and_then(|known| known.spoof_risk.as_deref());
         let risk = risk.map_or(String::new(), |risk| format!(", and with {OVERRIDE}, {risk}"));
         let what = format!("ROCm {since} and newer have code for {gpu}{risk}");
         return Err(Failure::new(Kind::Input, what).hint("leave out `--spoof`"));
     }
     let spoof = asked.or_else(|| gpus.wanted_override(gpu, rocm));
     if spoof.is_some() {
-        let risk = risk.map_or(String::new(), |risk| format!(", and {risk} with it"));
-        let better = since.map_or(String::new(), |since| {
-            format!("AMD's packages for ROCm {since} or newer, which run {gpu} without it, or ")
-        });
         if rocm.is_none() && since.is_some() {
             tell(Notice::Hint(
                 "`--rocm` names the ROCm release of the programs; newer ones need no override"
                     .to_owned(),
             ));
         }
-        tell(Notice::warning(
-            "spoof",
-            format!(
-                "AMD does not support {OVERRIDE}{risk}; better use {better}a program that uses Vulkan"
-            ),
-        ));
+        gpu_use.warn_of_override(tell);
     }
     Ok(spoof)
-}
-
-/// Says which GPUs the programs do not see, and warns if a variable of the user hides the others.
-fn tell_hidden(gpu: &GpuTarget, found: &[host::Gpu], tell: &dyn Fn(Notice)) {
-    let mut hidden: Vec<&str> =
-        found.iter().filter_map(|one| Some(one.target.as_ref()?.as_str())).collect();
-    hidden.retain(|target| *target != gpu.as_str());
-    hidden.dedup();
-    tell(Notice::Hint(format!(
-        "ROCR_VISIBLE_DEVICES shows programs only {gpu}; `--gpu {}` selects another GPU",
-        hidden.join("` or `--gpu ")
-    )));
-    for (name, value) in environment::gpu_variables() {
-        if matches!(name.as_str(), "HIP_VISIBLE_DEVICES" | "CUDA_VISIBLE_DEVICES") && value != "0" {
-            tell(Notice::warning(
-                "visible-devices",
-                format!(
-                    "`{name}={value}` counts only the GPUs that ROCR_VISIBLE_DEVICES shows, so programs may find none; use `unset {name}`"
-                ),
-            ));
-        }
-    }
 }
 
 /// Returns the variables to unset: the override, if this command does not set it, and its per-node
@@ -238,6 +228,11 @@ fn unset(has_override: bool) -> Vec<String> {
 
 /// Returns a setting as the report has it.
 fn variable(setting: Setting) -> Variable {
-    let Setting { name, value, when, why, evidence } = setting;
+    let Setting { name, value, when, why, evidence, .. } = setting;
     Variable { name, value, when: when.name(), why, evidence }
+}
+
+/// Returns a limit as the report has it.
+fn limit(advice: Advice) -> GpuLimit {
+    GpuLimit { what: advice.text, evidence: advice.evidence }
 }

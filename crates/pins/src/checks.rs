@@ -20,6 +20,21 @@ pub(crate) fn line(longest: usize) -> impl Fn(&str) -> Result<String, Wrong> {
     }
 }
 
+/// Accepts the name of a program that uses a GPU, such as `llama.cpp`.
+///
+/// # Errors
+/// It has other characters than such a name.
+pub fn program(text: &str) -> Result<String, Wrong> {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+    if text.len() <= 40 && !text.is_empty() && text.chars().all(is_plain) {
+        return Ok(text.to_owned());
+    }
+    Err(wrong(
+        format!("{} is not the name of a program", quote(text)),
+        "write it in lower case, for example `vllm` or `llama.cpp`",
+    ))
+}
+
 /// Accepts an `https` URL without credentials, a query or a fragment.
 pub(crate) fn https_url(text: &str) -> Result<String, Wrong> {
     let refuse = |why: &str, help: String| Err(wrong(format!("{} {why}", quote(text)), help));

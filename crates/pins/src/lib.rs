@@ -52,7 +52,7 @@ pub use environment::{refused_variable, unknown_ollama_variable};
 pub use files::{NamedFiles, Owner, TrackFile, check_destination, is_system_folder, named_files};
 pub use gpus::{Gpu, Gpus, parse_gpus};
 pub use known::Known;
-pub use limits::Limit;
+pub use limits::{Advice, Limit};
 pub use package_lock::{
     FromSuites, LockedPackage, PUBLIC_ARCHIVE, PUBLIC_SECURITY, PackageLock, PackageSet,
     SuiteIndex, WantedPackages, parse_package_lock, parse_wanted_packages,

@@ -15,6 +15,8 @@ pub struct Limit {
     pub gpus: Vec<GpuTarget>,
     /// The ROCm releases; empty means all.
     pub rocm: Vec<Releases>,
+    /// The programs; empty means all.
+    pub programs: Vec<String>,
     /// The fact; `{gpu}` in it is replaced with the target.
     pub why: String,
     /// What to use; `{gpu}` in it is replaced with the target.
@@ -25,23 +27,39 @@ pub struct Limit {
     pub evidence: String,
 }
 
+/// What a GPU cannot do, and what to use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    /// One sentence.
+    pub text: String,
+    /// The programs; empty means all.
+    pub programs: Vec<String>,
+    /// The source.
+    pub evidence: String,
+}
+
 impl Gpus {
-    /// Returns what `gpu` cannot do with a ROCm release, each as one sentence that says what to
-    /// use. Rows for particular releases are left out if `rocm` is unknown.
-    pub fn limits(&self, gpu: &GpuTarget, rocm: Option<&str>) -> Vec<String> {
+    /// Returns what `gpu` cannot do with a ROCm release. Rows for particular releases are left out
+    /// if `rocm` is unknown.
+    pub fn limits(&self, gpu: &GpuTarget, rocm: Option<&str>) -> Vec<Advice> {
         let fits = |limit: &&Limit| {
             let is_for_rocm = limit.rocm.is_empty()
                 || rocm.is_some_and(|rocm| limit.rocm.iter().any(|range| range.contains(rocm)));
             limit.gpus.contains(gpu) && is_for_rocm
         };
-        let sentence = |limit: &Limit| {
+        let advice = |limit: &Limit| {
             let doubt = match limit.known {
                 Known::OneSource => " (one report)",
                 _ => "",
             };
-            format!("{}{doubt}; use {}", limit.why, limit.instead).replace("{gpu}", gpu.as_str())
+            let text = format!("{}{doubt}; use {}", limit.why, limit.instead);
+            Advice {
+                text: text.replace("{gpu}", gpu.as_str()),
+                programs: limit.programs.clone(),
+                evidence: limit.evidence.clone(),
+            }
         };
-        self.limits.values().filter(fits).map(sentence).collect()
+        self.limits.values().filter(fits).map(advice).collect()
     }
 }
 
@@ -61,6 +79,7 @@ pub(crate) fn read(
             table.add_missing(report, "gpus", "gpus = [\"gfx906\"]");
         }
         let rocm = table.texts(report, "rocm", "6.4 or newer", crate::compat::releases);
+        let programs = table.texts(report, "programs", "vllm", checks::program);
         let why = table.required(report, "why", "why = \"rocBLAS has no code\"", line(200));
         let instead = table.required(report, "instead", "instead = \"ROCm 6.3\"", line(200));
         let known = table.required(report, "known", "known = \"vendor\"", Known::parse);
@@ -69,6 +88,7 @@ pub(crate) fn read(
         let limit = Limit {
             gpus: gpus?,
             rocm: rocm?,
+            programs: programs?,
             why: why?,
             instead: instead?,
             known: known?,

@@ -13,6 +13,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::checks;
+pub use crate::checks::program;
 use crate::form::Key;
 use crate::problem::is_unprintable;
 pub use crate::problem::{Report, Reported, Wrong, is_near, list, nearest, quote, wrong};

@@ -33,6 +33,8 @@ pub struct Variable {
     pub gpus: Vec<GpuTarget>,
     /// The ROCm releases; empty means all.
     pub rocm: Vec<Releases>,
+    /// The programs that read it; empty means all.
+    pub programs: Vec<String>,
     /// What it does, for people.
     pub why: String,
     /// The source, for people.
@@ -48,6 +50,8 @@ pub struct Setting {
     pub value: String,
     /// When it is read; one of the requested times.
     pub when: When,
+    /// The programs that read it; empty means all.
+    pub programs: Vec<String>,
     /// What it does.
     pub why: String,
     /// The source.
@@ -90,6 +94,7 @@ impl Gpus {
             name: OVERRIDE.to_owned(),
             value: version.to_string(),
             when: When::Run,
+            programs: Vec::new(),
             why: format!(
                 "makes the runtime report a GPU other than {gpu}, for programs without code for {gpu}; AMD does not support the override"
             ),
@@ -115,6 +120,7 @@ impl Gpus {
                 name: name.clone(),
                 value: variable.value.replace("{gpu}", reported.as_ref().unwrap_or(gpu).as_str()),
                 when,
+                programs: variable.programs.clone(),
                 why,
                 evidence: variable.evidence.clone(),
             })
@@ -167,6 +173,7 @@ pub(crate) fn read(
             .required(report, "value", "value = \"1\"", |text| environment::value(entry.key, text));
         let gpus = table.texts(report, "gpus", "gfx1151", checks::gpu_target);
         let rocm = table.texts(report, "rocm", "7.2.1 or newer", crate::compat::releases);
+        let programs = table.texts(report, "programs", "vllm", checks::program);
         let why = table.required(report, "why", "why = \"what it does\"", line(200));
         let evidence = table.required(report, "evidence", "evidence = \"ROCm/vllm\"", line(500));
         table.date(report, "checked")?;
@@ -175,6 +182,7 @@ pub(crate) fn read(
             when: when?,
             gpus: gpus?,
             rocm: rocm?,
+            programs: programs?,
             why: why?,
             evidence: evidence?,
         };

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use names::{GfxVersion, GpuTarget};
 use pins::{Gpus, parse_gpus};
 
 /// GPU, ROCm release, override (`-` for none), and words of each warning.
@@ -102,6 +103,12 @@ fn gpus() -> Gpus {
     parse_gpus("versions/gpus.toml", text).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Returns what `env` says without `--for`: tracks contain no SGLang.
+fn limits(gpus: &Gpus, target: &GpuTarget, rocm: Option<&str>) -> Vec<String> {
+    let all = gpus.limits(target, rocm).into_iter();
+    all.filter(|limit| limit.programs != ["sglang"]).map(|limit| limit.text).collect()
+}
+
 #[test]
 fn each_gpu_and_release_has_the_override_and_the_warnings_that_are_right() {
     let gpus = gpus();
@@ -109,7 +116,7 @@ fn each_gpu_and_release_has_the_override_and_the_warnings_that_are_right() {
         let target = gpu.parse().unwrap();
         let found = gpus.wanted_override(&target, Some(rocm)).map(|version| version.to_string());
         assert_eq!(found.as_deref().unwrap_or("-"), *wanted, "{gpu} {rocm}");
-        let limits = gpus.limits(&target, Some(rocm));
+        let limits = limits(&gpus, &target, Some(rocm));
         assert_eq!(limits.len(), words.len(), "{gpu} {rocm}: {limits:?}");
         for (limit, word) in limits.iter().zip(*words) {
             assert!(limit.contains(word), "{gpu} {rocm}: {limit}");
@@ -124,12 +131,12 @@ fn no_answer_is_silent_about_a_gpu_without_code_and_none_crosses_a_generation() 
     for (target, known) in &gpus.gpus {
         for rocm in &gpus.rocm_releases {
             let spoof = gpus.wanted_override(target, Some(rocm));
-            let limits = gpus.limits(target, Some(rocm));
+            let limits = limits(&gpus, target, Some(rocm));
             assert!(
                 limits.iter().all(|limit| !limit.contains("{gpu}") && limit.contains("; use "))
             );
             if let Some(spoof) = spoof {
-                let own = names::GfxVersion::of_target(target).unwrap();
+                let own = GfxVersion::of_target(target).unwrap();
                 assert_eq!(spoof.major(), own.major(), "{target} {rocm}");
             }
             // PyTorch's packages had code for RDNA 4 and gfx1150 before AMD supported these GPUs.
@@ -153,7 +160,7 @@ fn without_a_release_only_what_holds_for_all_is_said() {
     let with_limits: BTreeSet<&str> = gpus
         .gpus
         .keys()
-        .filter(|target| !gpus.limits(target, None).is_empty())
+        .filter(|target| !limits(&gpus, target, None).is_empty())
         .map(|target| target.as_str())
         .collect();
     assert_eq!(with_limits, BTreeSet::from(["gfx1030", "gfx1033", "gfx908", "gfx90c"]));
@@ -162,5 +169,30 @@ fn without_a_release_only_what_holds_for_all_is_said() {
         assert!(limit.gpus.iter().all(|gpu| gpus.gpus.contains_key(gpu)), "{name}");
         let is_met = |rocm: &String| limit.rocm.iter().any(|range| range.contains(rocm));
         assert!(limit.rocm.is_empty() || gpus.rocm_releases.iter().any(is_met), "{name}");
+    }
+}
+
+/// SGLang's kernels are built for two GPUs; AMD and SGLang have images for some others.
+#[test]
+fn sglang_has_a_row_for_every_gpu_without_kernels() {
+    let gpus = gpus();
+    let said = |gpu: &str, rocm: Option<&str>| {
+        let all = gpus.limits(&gpu.parse().unwrap(), rocm).into_iter();
+        all.filter(|limit| limit.programs == ["sglang"]).map(|limit| limit.text).collect::<Vec<_>>()
+    };
+    for (gpu, rocm, word) in [
+        ("gfx1151", Some("7.2"), "whose tag contains gfx1151"),
+        ("gfx1100", Some("7.1"), "since ROCm 7.14"),
+        ("gfx1201", Some("7.2"), "since ROCm 7.14"),
+        ("gfx1201", Some("7.14"), ""),
+        ("gfx90a", Some("7.2"), "not built for gfx90a"),
+    ] {
+        let all = said(gpu, rocm);
+        assert_eq!(all.len(), usize::from(!word.is_empty()), "{gpu}: {all:?}");
+        assert!(all.iter().all(|one| one.contains(word)), "{gpu}: {all:?}");
+    }
+    for gpu in gpus.gpus.keys() {
+        let has_kernels = matches!(gpu.as_str(), "gfx942" | "gfx950");
+        assert_eq!(said(gpu.as_str(), Some("7.2")).is_empty(), has_kernels, "{gpu}");
     }
 }

@@ -89,7 +89,8 @@ pub(crate) struct Given {
     /// default target]
     #[arg(long, value_name = "IMAGE", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) image: Option<String>,
-    /// The GPU target [default: this machine's, else the one in tracks.toml]
+    /// The GPU target or a product, such as "RX 7900 XTX" [default: this machine's, else the one in
+    /// tracks.toml]
     #[arg(long, value_name = "GFX")]
     pub(crate) gpu: Option<String>,
     /// The engine that starts the container
@@ -225,7 +226,7 @@ pub(crate) struct Doctor {
 // Print environment variables for a GPU, for `eval "$(build-pipeline env)"`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --gpu, the tool uses this machine's GPU. If there are several GPUs, it prefers the one that images are built for, then one that is not integrated into the CPU, and hides GPUs with other targets. HSA_OVERRIDE_GFX_VERSION is set only with --spoof, or for a GPU that may lack native code in the ROCm release of the programs (--rocm). LD_LIBRARY_PATH and DEVICE_LIB_PATH are not set: programs, wheels and the compiler find their own ROCm, and break if these variables point to a different one. A warning says what the GPU cannot do with that release, and what to use. In WSL2, --gpu is required. versions/gpus.toml and --format json explain each variable."
+    after_help = "Without --gpu, the tool uses this machine's GPU. If there are several GPUs, it prefers the one that images are built for, then one that is not integrated into the CPU, and hides GPUs with other targets. HSA_OVERRIDE_GFX_VERSION is set only with --spoof, or for a GPU that may lack native code in the ROCm release of the programs (--rocm). LD_LIBRARY_PATH and DEVICE_LIB_PATH are not set: programs, wheels and the compiler find their own ROCm, and break if these variables point to a different one. A warning says what the programs (--for) cannot do on the GPU with that release, and what to use. In WSL2, --gpu is required. versions/gpus.toml and --format json explain each variable."
 )]
 pub(crate) struct Env {
     /// The GPU target or a product, such as "RX 7900 XTX" [default: this machine's, or else the
@@ -235,6 +236,11 @@ pub(crate) struct Env {
     /// The ROCm release of the programs; X.Y means all releases X.Y.*, and X means X.0
     #[arg(long, value_name = "X.Y")]
     pub(crate) rocm: Option<String>,
+    /// Print only what this program reads, and warn about what it cannot do on the GPU, such as
+    /// vllm, sglang, pytorch, llama.cpp or ollama [default: all variables, and warnings for the
+    /// programs of the tracks]
+    #[arg(long = "for", value_name = "PROGRAM")]
+    pub(crate) program: Option<String>,
     /// Also set HSA_OVERRIDE_GFX_VERSION, so that ROCm sees another GPU; AMD does not support this
     #[arg(long)]
     pub(crate) spoof: bool,

@@ -16,7 +16,8 @@ pub(crate) fn run(args: &Env) -> Result<(), Failure> {
     when.extend(args.build.then_some(When::Build));
     when.extend(args.debug.then_some(When::Debug));
     let (gpu, rocm) = (args.gpu.as_deref(), args.rocm.as_deref());
-    let asked = Asked { gpu, rocm, when: &when, spoof: args.spoof };
+    let program = args.program.as_deref();
+    let asked = Asked { gpu, rocm, program, when: &when, spoof: args.spoof };
     let root = || machine::root(&global::working_folder()?, args.host_root.as_deref());
     let report = EnvReport::new(root, &global::data()?, asked, &output::notice)?;
     match args.format {

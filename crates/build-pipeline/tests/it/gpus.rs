@@ -2,7 +2,7 @@
 
 use testkit::PodmanStore;
 
-use crate::dsl::Project;
+use crate::dsl::{Project, ran};
 use crate::hosts;
 
 #[test]
@@ -73,6 +73,48 @@ fn a_container_is_printed_for_the_image_of_its_gpu() {
             .expect(0)
             .prints(&format!("Image=localhost/build-pipeline/{name}:latest\n"));
     }
+    let product = ["run", "official", "--print", "quadlet", "--gpu", "RX 9070 XT"];
+    let printed = ran(project.command(&product).output().unwrap()).expect(0);
+    printed.prints("Image=localhost/build-pipeline/official-gfx1201:latest\n");
+}
+
+/// `run` says what `env` says about the GPU and the ROCm of the image.
+#[test]
+fn a_container_comes_with_what_its_gpu_cannot_do() {
+    let project = Project::new();
+    let run = |arguments: &str| project.run(&format!("run {arguments} --print shell")).expect(0);
+    let set = "--env HSA_OVERRIDE_GFX_VERSION=";
+    for (arguments, words, spoof) in [
+        // Its ROCm 7.2 is too new for the GPU.
+        ("trainer --gpu gfx906", "rocBLAS has no code for gfx906 since ROCm 6.4; use", ""),
+        ("official --gpu gfx1030", "images do not list gfx1030", ""),
+        ("trainer --gpu gfx1033", "wrong results on gfx1033", ""),
+        ("ollama --gpu gfx1103", "AMD does not support HSA_OVERRIDE_GFX_VERSION", "11.0.0"),
+        ("ollama --gpu gfx1031", "a program that uses Vulkan", "10.3.0"),
+    ] {
+        let ran = run(arguments);
+        let ran = ran.says(words);
+        assert_eq!(ran.stdout.contains(&format!("{set}{spoof}")), !spoof.is_empty(), "{arguments}");
+    }
+    // These facts are about other programs, or none is known. An image that was built for its GPU
+    // has no code for the GPU of an override, and the caller's value wins.
+    for arguments in [
+        "ollama --gpu gfx1030",
+        "ollama --gpu gfx1033",
+        "trainer",
+        "vulkan --gpu gfx906",
+        "trainer --gpu gfx906 --no-gpu",
+        "llama-rocm --gpu gfx1031",
+        "source --gpu gfx1103",
+        "ollama --gpu gfx1103 --env HSA_OVERRIDE_GFX_VERSION=11.0.2",
+    ] {
+        let ran = run(arguments);
+        assert!(!ran.stderr.contains("warning"), "{arguments}: {}", ran.stderr);
+        assert_eq!(ran.stdout.contains(set), arguments.contains("11.0.2"), "{arguments}");
+    }
+    // The container gets what its program reads.
+    let ollama = run("ollama --gpu gfx1103").stdout;
+    assert!(ollama.contains("OLLAMA_IGPU_ENABLE=1") && !ollama.contains("SGLANG"), "{ollama}");
 }
 
 #[test]

@@ -386,7 +386,7 @@ fn the_override_is_set_only_where_nothing_else_works_or_on_request() {
     project.run("env --gpu gfx1151 --spoof").expect(0).says("AMD does not support");
     for gpu in ["gfx942", "gfx1010", "gfx1033"] {
         let refused = project.run(&format!("env --gpu {gpu} --spoof")).expect(2);
-        refused.says("no HSA_OVERRIDE_GFX_VERSION is known to help");
+        refused.says("names no HSA_OVERRIDE_GFX_VERSION for").says("leave out `--spoof`");
     }
     for rocm in ["7.2", "10.0"] {
         let refused = project.run(&format!("env --gpu gfx1151 --rocm {rocm} --spoof")).expect(2);
@@ -419,7 +419,7 @@ fn what_a_gpu_cannot_do_with_a_release_is_said_and_changes_nothing_else() {
         ("--gpu gfx1010 --rocm 7.2", "a program that uses Vulkan"),
         ("--gpu gfx1033", "wrong results"),
         ("--gpu gfx1201 --rocm 6.0", "use ROCm 6.4 or newer"),
-        ("--gpu gfx1151 --rocm 7.3", "there is no ROCm 7.3"),
+        ("--gpu gfx1151 --rocm 7.3", "AMD has not released ROCm 7.3"),
         ("--gpu gfx1151 --rocm 99.9", "knows the ROCm releases from 5.0 to"),
     ] {
         let ran = project.run(&format!("env {arguments}")).expect(0);
@@ -438,6 +438,45 @@ fn what_a_gpu_cannot_do_with_a_release_is_said_and_changes_nothing_else() {
         let command = project.command(&[&named[..], &[name]].concat()).output().unwrap();
         assert_eq!(ran(command).expect(0).stdout, plain.stdout, "{name}");
     }
+}
+
+/// Only the rows of a program count, if it is known. Without one, those of the tracks do.
+#[test]
+fn a_program_has_its_own_variables_and_limits() {
+    let project = Project::new();
+    let env = |arguments: &str| project.run(&format!("env --gpu {arguments}")).expect(0);
+    let all = env("gfx1150 --rocm 7.2");
+    let (sglang, ollama) =
+        (env("gfx1150 --rocm 7.2 --for SGLang"), env("gfx1150 --rocm 7.2 --for ollama"));
+    for (ran, has) in [
+        (&all, [true, true, true]),
+        (&sglang, [true, false, true]),
+        (&ollama, [false, true, false]),
+    ] {
+        for (name, has) in
+            ["SGLANG_USE_AITER", "OLLAMA_IGPU_ENABLE", "TORCH_ROCM_AOTRITON"].iter().zip(has)
+        {
+            assert_eq!(
+                ran.stdout.contains(&format!("export {name}")),
+                has,
+                "{name}: {}",
+                ran.stdout
+            );
+        }
+        assert!(!ran.stdout.contains("VLLM") || ran.stdout == all.stdout, "{}", ran.stdout);
+    }
+    sglang.says("SGLang's kernels are not built for gfx1150");
+    assert_eq!((all.stderr.as_str(), ollama.stderr.as_str()), ("", ""));
+    env("gfx1030 --rocm 7.2").says("vLLM");
+    assert_eq!(env("gfx1030 --rocm 7.2 --for llama.cpp").stderr, "");
+    let unknown = project.run("env --gpu gfx1151 --for blender").expect(2);
+    unknown.says("`blender`").says("`llama.cpp`, `ollama`, `pytorch`, `sglang`, `vllm`");
+    // A program reads the warnings from the document.
+    let document = json(&env("gfx906 --rocm 7.1 --for llama.cpp --format json"));
+    assert_eq!(document["program"], "llama.cpp");
+    assert!(document["limits"][0]["what"].as_str().unwrap().contains("rocBLAS has no code"));
+    assert!(document["limits"][0]["evidence"].as_str().unwrap().contains("#4625"));
+    assert_eq!(json(&env("gfx1151 --rocm 7.2 --format json"))["limits"], serde_json::json!([]));
 }
 
 /// `env` and `doctor` use the GPU that images are built for.

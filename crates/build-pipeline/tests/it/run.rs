@@ -395,7 +395,10 @@ fn what_cannot_be_started_is_answered() {
             "run vulkan --print quadlet --engine docker --host-root machine",
             "quadlets work only with podman",
         ),
-        ("run official --gpu 8060S --print shell", "`rocminfo | grep gfx` prints that"),
+        ("run official --gpu 8061S --print shell", "`rocminfo | grep gfx` prints that"),
+        ("run trainer --publish 9000 --print shell", "track `trainer` serves on no port"),
+        ("run vulkan --network none --publish 9000 --print shell", "there is no network"),
+        ("run vulkan --network host --publish 9000 --print shell", "an option of the server"),
     ] {
         if line.contains("--host-root") {
             std::fs::create_dir_all(project.path("machine")).unwrap();

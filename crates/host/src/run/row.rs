@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use names::TrackName;
 use pins::reader::{
-    Entry, Report, Reported, Table, Wrong, collect, document, list, nearest, quote, wrong,
+    Entry, Report, Reported, Table, Wrong, collect, document, list, nearest, program, quote, wrong,
 };
 use pins::{ParseError, Tracks};
 use regex::bytes::Regex;
@@ -19,6 +19,8 @@ pub type Rows = BTreeMap<TrackName, Row>;
 pub struct Row {
     /// How it reaches the GPU.
     pub gpu: GpuWay,
+    /// The program in the image, for example `vllm`, if it is known.
+    pub program: Option<String>,
     /// The port that it serves on, if any.
     pub port: Option<u16>,
     /// The size of `/dev/shm` in GiB, if the engine's default is too small.
@@ -89,6 +91,7 @@ impl Default for Row {
     fn default() -> Self {
         Self {
             gpu: GpuWay::Rocm,
+            program: None,
             port: None,
             shared_memory: None,
             models: "~/.cache/huggingface".to_owned(),
@@ -158,6 +161,7 @@ fn read(
     let table = entry.table(report, &place)?;
     table.check_form(report, forms::ROW.keys);
     let gpu = table.required(report, "gpu", "gpu = \"rocm\"", gpu_way);
+    let program = table.optional(report, "program", program);
     let port = number(report, &table, "port");
     let shared_memory = number(report, &table, "shared-memory");
     let models = table.required(report, "models", "models = \"~/models\"", folder);
@@ -171,6 +175,7 @@ fn read(
     };
     let row = Row {
         gpu: gpu?,
+        program: program?,
         port: port?,
         shared_memory: shared_memory?,
         models: models?,

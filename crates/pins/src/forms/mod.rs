@@ -158,6 +158,13 @@ pub const VARIABLE: Form = Form::of(
             "all",
             "rocm = [\"7.2.1 or newer\"]",
         ),
+        Key::optional(
+            "programs",
+            Kind::Texts,
+            "The programs that read it, as `program` in run.toml and `env --for` name them.",
+            "all",
+            "programs = [\"vllm\"]",
+        ),
         Key::required(
             "why",
             Kind::Text,
@@ -185,6 +192,13 @@ pub const LIMIT: Form = Form::of(
             "The ROCm releases.",
             "all",
             "rocm = [\"6.4 or newer\"]",
+        ),
+        Key::optional(
+            "programs",
+            Kind::Texts,
+            "The programs, as `program` in run.toml and `env --for` name them.",
+            "all",
+            "programs = [\"vllm\"]",
         ),
         Key::required(
             "why",

@@ -152,7 +152,10 @@ fn an_override_is_wanted_until_a_release_is_native() {
 
 #[test]
 fn a_limit_is_a_sentence_for_its_gpus_and_releases() {
-    let limits = |target: &str, rocm: Option<&str>| gpus().limits(&gpu(target), rocm).join("|");
+    let limits = |target: &str, rocm: Option<&str>| {
+        let all = gpus().limits(&gpu(target), rocm);
+        all.into_iter().map(|limit| limit.text).collect::<Vec<_>>().join("|")
+    };
     let one = "no code for gfx1151 (one report); use ROCm 7.2 (`device-gfx1151`)";
     assert_eq!(limits("gfx1151", Some("7.1")), one);
     assert_eq!(limits("gfx1151", Some("7.1.2")), one);

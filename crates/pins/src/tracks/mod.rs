@@ -172,6 +172,15 @@ impl Tracks {
         self.chain(name).iter().any(|(_, track)| matches!(track.build, Build::Stages(_)))
     }
 
+    /// Returns whether the default build of the track, or of a track that it is based on, checks
+    /// that the image contains code for its GPU.
+    pub fn has_gpu_code(&self, name: &TrackName) -> bool {
+        let is_checked = |all: &Variants| {
+            all.variants.get(&all.variant).is_some_and(|variant| variant.has_gpu_code)
+        };
+        self.chain(name).iter().filter_map(|(_, track)| track.variants()).any(is_checked)
+    }
+
     /// Returns whether a track can be rehearsed: every track of its chain that an engine builds has
     /// a variant for rehearsals.
     pub fn can_be_rehearsed(&self, name: &TrackName) -> bool {

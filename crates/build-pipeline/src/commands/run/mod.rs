@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Run) -> Result<u8, Failure> {
         }
         let is_checked = is_started && prepared.has_gpu && !args.force;
         if is_checked && prepared.row.gpu == GpuWay::Rocm {
-            prepared.check_gpu(args.given.gpu.as_deref()).await?;
+            prepared.check_gpu().await?;
         }
         if args.dry_run {
             return output::page(&container.page()).map(|()| 0);
@@ -95,6 +95,9 @@ fn container(prepared: &Prepared, args: &Run) -> Result<Container, Failure> {
             .map_err(prepare::run_error)?;
     }
     let container = host::run::container(&wish).map_err(prepare::run_error)?;
+    if args.publish.is_some() {
+        prepare::check_publish(&container, wish.network)?;
+    }
     if host::run::loses_groups(&container, &wish) {
         output::warn(
             "engine-groups",
