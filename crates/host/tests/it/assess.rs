@@ -273,6 +273,8 @@ fn what_states_no_failure_is_not_assessed() {
         "[    9.2] amdgpu 0000:12:00.0: [drm] *ERROR* LTTPR count is nonzero\n",
         // A test of memory asks for less until it gets it.
         "radv/amdgpu: Failed to allocate a buffer:\n    1 iteration. Passed  0.04 seconds\n",
+        // XLA marks a line as information.
+        "1:2: I external/local_xla/xla/stream_executor/rocm/a.cc:920] there must be at least one\n",
         // A program whose name contains that of the linker.
         "dpkg-buildpackage: error: make -f debian/rules binary returned exit status 2\n",
         // FreeBSD tries the next name.
