@@ -150,6 +150,7 @@ fn lines_near_the_failure_and_options_name_no_component() {
         ("amdgpu Error: cannot serve the model with --engine=podman now\n", "podman"),
         ("fatal: clone of 'git@a.b:ROCm/composable_kernel.git' failed\n", "composable-kernel"),
         ("ERROR: failed to read https://a.b/ROCm/composable_kernel now\n", "composable-kernel"),
+        ("failed to execute:/opt/rocm/llvm/bin/clang++ -O3 -DUSE_NCCL -x hip a.hip\n", "rccl"),
         ("vllm 0.9\nvllm: hello\nRuntimeError: no hip\n", "vllm"),
     ] {
         let found = assessed(&failures, log);
