@@ -529,7 +529,10 @@ fn is_option(line: &[u8], at: usize) -> bool {
     let last = before[..start].trim_ascii_end().rsplit(u8::is_ascii_whitespace).next();
     let is_long = |word: &[u8]| word.starts_with(b"--") && word.len() > 2;
     let is_value = last.is_some_and(|word| is_long(word) && !word.contains(&b'='));
-    is_value || start < at && is_long(&line[start..])
+    // A definition or a folder in a compiler's command.
+    let is_of_compiler = |word: &[u8]| matches!(word, [b'-', b'D' | b'I' | b'U', _, ..]);
+    let word = &line[start..];
+    is_value || start < at && (is_long(word) || is_of_compiler(word))
 }
 
 /// Returns whether a line is a frame of a trace.

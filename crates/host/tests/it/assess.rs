@@ -150,6 +150,7 @@ fn lines_near_the_failure_and_options_name_no_component() {
         ("amdgpu Error: cannot serve the model with --engine=podman now\n", "podman"),
         ("fatal: clone of 'git@a.b:ROCm/composable_kernel.git' failed\n", "composable-kernel"),
         ("ERROR: failed to read https://a.b/ROCm/composable_kernel now\n", "composable-kernel"),
+        ("failed to execute:/opt/rocm/llvm/bin/clang++ -O3 -DUSE_NCCL -x hip a.hip\n", "rccl"),
         ("vllm 0.9\nvllm: hello\nRuntimeError: no hip\n", "vllm"),
     ] {
         let found = assessed(&failures, log);
@@ -225,6 +226,7 @@ fn what_a_program_overcomes_or_only_tries_is_not_assessed() {
         (format!("{full}Retry in 5 s\n{full}"), Some("gpu-memory-full")),
         (format!("{full}{}Retry in 5 s\n", "fine\n".repeat(6)), Some("gpu-memory-full")),
         (format!("{missing}continuing without it\n"), None),
+        (format!("{missing}*** Installation is completed in 00:02:43.\n"), None),
         (format!("Traceback:\n  File \"a.py\", line 1, in _is_my_available\n{missing}"), None),
         (
             format!("Traceback:\n  File \"a.py\", line 1, in run\n{missing}"),
@@ -272,6 +274,10 @@ fn what_states_no_failure_is_not_assessed() {
         "[    9.2] amdgpu 0000:12:00.0: [drm] *ERROR* LTTPR count is nonzero\n",
         // A test of memory asks for less until it gets it.
         "radv/amdgpu: Failed to allocate a buffer:\n    1 iteration. Passed  0.04 seconds\n",
+        // XLA marks a line as information.
+        "1:2: I external/local_xla/xla/stream_executor/rocm/a.cc:920] there must be at least one\n",
+        // A program whose name contains that of the linker.
+        "dpkg-buildpackage: error: make -f debian/rules binary returned exit status 2\n",
         // FreeBSD tries the next name.
         "a.bin: could not load binary firmware /boot/firmware/a.bin either\n",
     ] {
