@@ -249,6 +249,7 @@ impl<'f> Judge<'f> {
         let mut possible = causes(possible);
         possible.iter_mut().for_each(add_details);
         let errors = if errors.lines.is_empty() { follow_ups } else { errors };
+        let errors = errors.without(possible.iter().flat_map(|one| &one.lines));
         Verdict { found, possible, errors, subjects }
     }
 }
@@ -288,6 +289,16 @@ impl StatedErrors {
     fn before(mut self, number: u64) -> Self {
         self.lines.retain(|line| line.number < number);
         self.count = self.lines.len() as u64;
+        self
+    }
+
+    /// Returns those that are not among `known`.
+    fn without<'a>(mut self, known: impl Iterator<Item = &'a LogLine>) -> Self {
+        for one in known {
+            let all = self.lines.len();
+            self.lines.retain(|line| line.number != one.number);
+            self.count -= (all - self.lines.len()) as u64;
+        }
         self
     }
 }

@@ -150,6 +150,23 @@ fn a_log_that_names_no_gpu_has_a_possible_failure() {
     assert!(!found.is_empty() && possible.is_empty(), "{found:?} {possible:?}");
 }
 
+/// A line that a possible failure explains is not shown again as an error without a cause.
+#[test]
+fn a_line_of_a_possible_failure_is_not_quoted_again() {
+    let failures = catalogue();
+    let quoted = |log: &str| {
+        let told = failures.diagnose(log.as_bytes()).unwrap();
+        assert_eq!(told.possible.len(), 1, "{log}");
+        let lines: Vec<u64> = told.errors.lines.iter().map(|line| line.number).collect();
+        (told.errors.count, lines)
+    };
+    let driver = "Error response from daemon: could not select device driver \"nvidia\" with capabilities: [[gpu]]\n";
+    let other = "ERROR: the service did not start\n";
+    assert_eq!(quoted(driver), (0, vec![]));
+    assert_eq!(quoted(&format!("{driver}{other}")), (1, vec![2]));
+    assert_eq!(quoted(&format!("{other}{driver}")), (1, vec![1]));
+}
+
 /// A full disk is a full disk on every machine, and the names of pip's packages show no GPU.
 #[test]
 fn a_failure_that_has_nothing_to_do_with_the_gpu_is_found_in_every_log() {

@@ -278,6 +278,15 @@ fn what_states_no_failure_is_not_assessed() {
         "1:2: I external/local_xla/xla/stream_executor/rocm/a.cc:920] there must be at least one\n",
         // A program whose name contains that of the linker.
         "dpkg-buildpackage: error: make -f debian/rules binary returned exit status 2\n",
+        // Nothing was refused, or only to a debugger or a command of the shell.
+        "avc:  denied  { open } for  pid=9 comm=\"a\" scontext=b:container_t:s0 permissive=1\n",
+        "apparmor=\"DENIED\" operation=\"ptrace\" class=\"ptrace\" profile=\"docker-default\"\n",
+        "ls: cannot open directory '/root': Permission denied\n",
+        "find: '/proc/1/map_files': Permission denied\n",
+        "N: Download is performed unsandboxed as root (13: Permission denied)\n",
+        // The kernel tries several files, and the link corrects the errors.
+        "iwlwifi 0000:01:00.0: Direct firmware load for iwlwifi-a.ucode failed with error -2\n",
+        "pcieport 0000:00:03.1: PCIe Bus Error: severity=Correctable, type=Data Link Layer\n",
         // FreeBSD tries the next name.
         "a.bin: could not load binary firmware /boot/firmware/a.bin either\n",
     ] {

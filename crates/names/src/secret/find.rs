@@ -363,9 +363,15 @@ fn says_secret(name: &str) -> bool {
         "SSH_KEY",
     ];
     const WORDS_IN_PASS: [&str; 4] = ["BYPASS", "COMPASS", "SURPASS", "TRESPASS"];
+    // The last words of names of messages, such as `api-key-refused`.
+    const STATES: [&str; 4] = ["MISSING", "REFUSED", "INVALID", "EXPIRED"];
     let is_variable = !name.contains(|c: char| c.is_ascii_lowercase());
     let name = name.to_ascii_uppercase().replace(['-', '.'], "_");
     let last = name.rsplit('_').next().unwrap_or_default();
+    // Docker's programs that keep passwords.
+    if STATES.contains(&last) || name.starts_with("DOCKER_CREDENTIAL_") {
+        return false;
+    }
     // `PWD` is a folder.
     let is_pass = last.ends_with("PASS") && !WORDS_IN_PASS.iter().any(|word| last.ends_with(word));
     let is_key = KEYS.iter().any(|key| {
