@@ -47,8 +47,8 @@ fn of(own: &Instruction) -> Vec<(usize, &str)> {
     let words: Vec<&str> = words.map(|word| word.trim_start_matches("./")).collect();
     let sources = words.split_last().map_or(&[][..], |(_, sources)| sources);
     let is_file = |path: &&&str| {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        name.trim_start_matches('.').contains('.') && !path.ends_with('/')
+        let file = path.rsplit('/').next().unwrap_or(path);
+        file.trim_start_matches('.').contains('.') && !path.ends_with('/')
     };
     sources.iter().filter(is_file).map(|path| (own.line, path.trim_start_matches('/'))).collect()
 }
