@@ -11,25 +11,29 @@ fn is_written(path: &str) -> bool {
     name.ends_with(".sh") || name.ends_with(".txt") && name.contains("requirements")
 }
 
-/// Checks for a script or a list that is copied, but does not exist. Another file that is
-/// copied must exist, which shows that the project's files are there.
+/// Checks for a script or a list that is copied, but does not exist. Outside a repository, another one
+/// from the same folder must exist, which shows that the project's files are there.
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Dockerfile) else { return };
     let sources: Vec<(usize, &str)> = facts.instructions().iter().flat_map(of).collect();
     let is_there = |(_, path): &(usize, &str)| exists.is_in_context(facts.file, path);
     let (there, missing): (Vec<_>, Vec<_>) = sources.into_iter().partition(is_there);
-    if there.is_empty() {
-        return;
-    }
     for (line, path) in missing.into_iter().filter(|(_, path)| is_written(path)) {
-        if !is_made(facts, exists, path) {
+        let is_neighbour = |other: &str| is_written(other) && folder(other) == folder(path);
+        let is_whole = exists.exists(facts.file, path) == Some(false) && !there.is_empty()
+            || there.iter().any(|(_, other)| is_neighbour(other));
+        if is_whole && !is_made(facts, exists, path) {
             let message = format!("`{path}` is in no folder that can be the context");
             let hit = Hit::new("missing-file", line, message).at_most(Severity::Warning);
-            found.hit(
-                hit.help("add the file, or write its path from the folder that is the context"),
-            );
+            let help = "add the file, or write its path from the folder that is the context";
+            found.hit(hit.help(help));
         }
     }
+}
+
+/// Returns the folder of a path.
+fn folder(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
 /// Returns the files that an instruction copies from the context.
@@ -43,8 +47,8 @@ fn of(own: &Instruction) -> Vec<(usize, &str)> {
     let words: Vec<&str> = words.map(|word| word.trim_start_matches("./")).collect();
     let sources = words.split_last().map_or(&[][..], |(_, sources)| sources);
     let is_file = |path: &&&str| {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        name.trim_start_matches('.').contains('.') && !path.ends_with('/')
+        let file = path.rsplit('/').next().unwrap_or(path);
+        file.trim_start_matches('.').contains('.') && !path.ends_with('/')
     };
     sources.iter().filter(is_file).map(|path| (own.line, path.trim_start_matches('/'))).collect()
 }

@@ -32,9 +32,10 @@ fn a_script_that_is_copied_must_exist() {
     let start: &[(&str, &str)] = &[("start.sh", "exec python3 main.py\n")];
     let text = "FROM docker.io/a/b@sha256:1\nCOPY start.sh /app/\nCOPY install.sh /app/\n";
     assert_eq!(missing(start, text), [3]);
-    assert_eq!(missing(start, &text.replace("install.sh", "./tools/requirements.txt")), [3]);
-    // Nothing shows that the files of the project are there.
+    assert_eq!(missing(start, &text.replace("install.sh", "./requirements.txt")), [3]);
+    // Nothing shows that the files of the project are there, or those of this folder.
     assert!(missing(&[], text).is_empty());
+    assert!(missing(start, &text.replace("install.sh", "tools/install.sh")).is_empty());
     for right in [
         "COPY --from=build install.sh /app/",
         "COPY $SCRIPT /app/",
@@ -191,7 +192,7 @@ fn an_environment_is_copied_with_its_python() {
 
 #[test]
 fn a_list_in_a_folder_for_lists_is_one() {
-    let list = "torch\nnumpy\n";
+    let list = "torch\nnumpy\nscipy\nfastapi\nuvicorn\npillow\n";
     for (file, expected) in
         [("requirements/server_rocm.txt", &["1 information"][..]), ("docs/notes.txt", &[])]
     {
