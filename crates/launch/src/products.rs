@@ -21,7 +21,8 @@ pub(crate) fn known(text: &str, gpus: &Gpus) -> Result<GpuTarget, Failure> {
     if target.starts_with("gfx") {
         return machine::known_gpu(&target, gpus);
     }
-    let what = format!("versions/gpus.toml contains no GPU `{text}`");
+    let what =
+        format!("`{text}` is not a GPU target, and versions/gpus.toml contains no such product");
     let near = similar(text, gpus);
     let told = Failure::new(Kind::Input, what);
     let told = if near.is_empty() {
