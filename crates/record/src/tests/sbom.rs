@@ -159,8 +159,8 @@ fn every_kind_of_input_is_in_the_sbom() {
             let kind = serde_json::to_value(input).unwrap()["kind"].as_str().unwrap().to_owned();
             let of_input =
                 |one: &&Value| property(one, "build-pipeline:input").contains(&name.as_str());
-            let is_listed = components.contains_key(name.as_str())
-                || components.values().any(|one| of_input(one));
+            let is_listed =
+                components.contains_key(name.as_str()) || components.values().any(of_input);
             assert!(is_listed, "{name}: {sbom:#}");
             tested.insert(kind);
         }
