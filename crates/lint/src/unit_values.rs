@@ -18,13 +18,13 @@ pub(crate) fn check(lines: &[Line], facts: &mut Facts<'_>) {
         if ["{{", "{%", "<%", "@"].iter().any(|mark| line.value.contains(mark)) {
             continue;
         }
-        let rows = data().sections.iter().chain(&data().quadlets);
-        if let Some(row) = rows.into_iter().find(|row| row.section == line.section) {
-            problems.extend(form(line, row));
-        }
         if let Some(problem) = comment(line) {
             problems.push(problem);
             continue;
+        }
+        let rows = data().sections.iter().chain(&data().quadlets);
+        if let Some(row) = rows.into_iter().find(|row| row.section == line.section) {
+            problems.extend(form(line, row));
         }
         problems.extend(path(line));
         problems.extend(assignments(line));

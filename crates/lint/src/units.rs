@@ -44,6 +44,7 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
     unit_values::check(&lines, facts);
     facts.problems.extend(lines.iter().filter_map(|line| for_system(line, place)));
     facts.problems.extend(of_other_manager(&lines, place, text));
+    facts.problems.extend(as_root(&lines, place));
     facts.problems.extend(lines.iter().find_map(|line| no_instance(line, place, text)));
     // Other images can run without a GPU, or with one of another vendor.
     let reference = of("Image").last().map_or("", |line| line.value.as_str());
@@ -311,6 +312,67 @@ fn is_for_ollama(lines: &[Line]) -> bool {
     let settings = settings.flat_map(|line| words(&line.value, line.number));
     let names = settings.filter_map(|one| Some(one.text.split_once('=')?.0.to_owned()));
     names.filter(|name| is_known(name)).count() >= 2
+}
+
+/// Servers of models and web programs, which need no rights of root.
+const SERVERS: [&str; 14] = [
+    "comfy",
+    "gunicorn",
+    "jupyter",
+    "jupyter-lab",
+    "koboldcpp",
+    "lemonade-server",
+    "llama-server",
+    "llama-swap",
+    "ollama",
+    "sd-server",
+    "sglang",
+    "uvicorn",
+    "vllm",
+    "whisper-server",
+];
+
+/// Programs that start another program.
+const WRAPPERS: [&str; 6] = ["chrt", "env", "nice", "numactl", "stdbuf", "taskset"];
+
+/// Checks a unit of the system manager without `User=` that starts a server, or a program in the home
+/// folder of a user.
+fn as_root(lines: &[Line], place: &str) -> Option<Problem> {
+    let has = |key: &str| lines.iter().any(|line| line.key == key);
+    let is_for_boot = |line: &Line| {
+        line.key == "WantedBy"
+            && line
+                .value
+                .split(' ')
+                .any(|one| matches!(one, "multi-user.target" | "graphical.target"))
+    };
+    let is_system = lines.iter().any(is_for_boot) && !place.contains("/user/");
+    if !is_system || has("User") || has("DynamicUser") {
+        return None;
+    }
+    let start = lines.iter().find(|line| line.key == "ExecStart")?;
+    let value = start.value.trim_start_matches(['-', '@', '+', '!', ':']);
+    let mut words = value.split_whitespace();
+    let program = words.next()?;
+    let name = program.rsplit('/').next()?;
+    let in_home = |path: &str| path.trim_start_matches(['"', '\'']).starts_with("/home/");
+    let is_shell = |name: &str| name.ends_with("sh") || name.starts_with("python");
+    let rest: Vec<&str> = words.collect();
+    let script = rest.iter().copied().find(|word| in_home(word)).filter(|_| is_shell(name));
+    // `numactl --cpunodebind=0 /opt/llama/bin/llama-server`
+    let base = |word: &&str| SERVERS.contains(&word.rsplit('/').next().unwrap_or(word));
+    let wrapped = rest.iter().copied().find(base).filter(|_| WRAPPERS.contains(&name));
+    let server = wrapped.map_or(name, |word| word.rsplit('/').next().unwrap_or(word));
+    let message = if let Some(path) = Some(program).filter(|path| in_home(path)).or(script) {
+        let path = path.trim_matches(['"', '\'']);
+        let owner = path.split('/').nth(2).unwrap_or_default();
+        format!("root runs `{path}`, which the user `{owner}` can change")
+    } else if SERVERS.contains(&server) {
+        format!("`{server}` runs as root")
+    } else {
+        return None;
+    };
+    Some(Problem { rule: "unit-as-root", line: start.number, message })
 }
 
 /// Returns whether an image name refers to another unit, which builds or pulls the image.

@@ -12,6 +12,26 @@ pub(super) fn check(service: &Node, problems: &mut Vec<Problem>) {
     paths(service, problems);
     homes(service, problems);
     repository(service, problems);
+    let values = values_of(service).into_iter();
+    problems.extend(values.filter_map(|(value, line)| plain_default(value, line)));
+}
+
+/// Returns the values that a service sets with `environment`, with their lines.
+fn values_of(service: &Node) -> Vec<(&str, usize)> {
+    let Some(environment) = service.get("environment") else { return Vec::new() };
+    let named = environment.entries().iter();
+    let named = named.filter_map(|(name, value)| Some((value.text()?, name.line)));
+    let listed = environment.items().iter();
+    let listed = listed.filter_map(|item| Some((item.text()?.split_once('=')?.1, item.line)));
+    named.chain(listed).collect()
+}
+
+/// Checks for a reference to a variable without the dollar sign: `{NAME:-default}`.
+fn plain_default(value: &str, line: usize) -> Option<Problem> {
+    let (name, _) = value.strip_prefix('{')?.strip_suffix('}')?.split_once(":-")?;
+    let is_name = name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+    let message = format!("the container gets the text `{value}`: the `$` is missing");
+    (is_name && !name.is_empty()).then(|| Problem { rule: "value-not-replaced", line, message })
 }
 
 /// Checks for a search path that is appended to that of the host. The first one is enough.
@@ -82,10 +102,20 @@ pub(super) fn replaced(
     for (name, value) in variables(service) {
         let used = texts.iter().find(|(text, _)| refers(text, name));
         let is_fixed = !value.contains('$') && !value.is_empty();
-        if let Some((_, line)) = used.filter(|_| is_fixed && !is_given(name) && !is_set(name)) {
-            let message = format!(
-                "Compose replaces `${name}` with a value of its own, not with that of `environment`"
-            );
+        // `NAME: ${NAME:-default}`: only this reference has the default.
+        let has_default =
+            value.strip_prefix(&format!("${{{name}:-")).is_some_and(|rest| rest.len() > 1);
+        let is_lost = is_fixed || has_default;
+        if let Some((_, line)) = used.filter(|_| is_lost && !is_given(name) && !is_set(name)) {
+            let message = if is_fixed {
+                format!(
+                    "Compose replaces `${name}` with a value of its own, not with that of `environment`"
+                )
+            } else {
+                format!(
+                    "here Compose replaces `${name}` without the default that `environment` has"
+                )
+            };
             return Some(Problem { rule: "compose-variable", line: *line, message });
         }
     }

@@ -24,6 +24,13 @@ const TOP: [&str; 9] = [
 pub(super) fn top(root: &Node, problems: &mut Vec<Problem>) {
     for (key, value) in root.entries() {
         let Some(text) = key.text() else { continue };
+        if let ("name", Some(name)) = (text, value.text())
+            && !name.contains('$')
+            && !is_project(name)
+        {
+            let message = format!("Compose refuses `{name}` as the name of a project");
+            problems.push(Problem { rule: VALUE, line: value.line, message });
+        }
         let is_known = TOP.contains(&text) || text.starts_with("x-");
         if is_known || !is_word(text) {
             continue;
@@ -36,6 +43,12 @@ pub(super) fn top(root: &Node, problems: &mut Vec<Problem>) {
         };
         problems.push(Problem { rule: KEY, line: key.line, message });
     }
+}
+
+/// Returns whether a text can be the name of a project.
+fn is_project(name: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    name.starts_with(is_letter) && name.chars().all(|c| is_letter(c) || matches!(c, '-' | '_'))
 }
 
 /// A part of a compose file whose keys are known: its path, and its section of the data. `*` stands

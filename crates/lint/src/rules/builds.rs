@@ -77,6 +77,7 @@ fn at_start(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let is_entrypoint = facts.kind == Kind::Shell
         && (name.contains("entrypoint") || starts::is_started(facts, context.exists));
     if facts.kind == Kind::Dockerfile {
+        synced(facts, context.exists, found);
         return in_start(facts, context.exists, found);
     }
     if !is_entrypoint && !matches!(facts.kind, Kind::Compose | Kind::Manifest) {
@@ -105,6 +106,49 @@ fn installs(command: &ShellCommand) -> Option<(&'static str, String, usize)> {
     };
     let verb = if program == "git" { "fetched" } else { "installed" };
     is_one.then(|| (verb, program.to_owned(), command.words[0].line))
+}
+
+/// Checks for `uv run` at the start of an image from which the build has left out the development
+/// packages: it installs what is missing.
+fn synced(facts: &Facts<'_>, exists: Option<&dyn Exists>, found: &mut Findings<'_>) {
+    let leaves_out = facts.commands.iter().any(|one| {
+        let words = one.texts();
+        words.starts_with(&["uv", "sync"]) && words.contains(&"--no-dev")
+    });
+    if !leaves_out || ["UV_NO_SYNC", "UV_NO_DEV"].iter().any(|name| facts.code.contains(name)) {
+        return;
+    }
+    let list = exists.and_then(|files| files.in_context(facts.file, "pyproject.toml"));
+    let is_group = |line: &str| {
+        let key = line.split('=').next().unwrap_or_default().trim();
+        key == "dev-dependencies" || key == "dev" && line.contains('[')
+    };
+    let has_group = list.is_some_and(|text| {
+        let groups = text.contains("[dependency-groups]") || text.contains("[tool.uv]");
+        groups && text.lines().any(is_group)
+    });
+    let all = facts.instructions();
+    let stages = last_stages(facts, all);
+    let is_start = |one: &&Instruction| {
+        stages.contains(&one.stage) && matches!(&*parts(one).0, "CMD" | "ENTRYPOINT")
+    };
+    let syncs = |one: &&Instruction| {
+        let commands = shell::commands("x.sh", &starts::command_text(parts(one).1));
+        commands.iter().any(|command| {
+            let words = command.texts();
+            let after = words.windows(2).position(|two| two == ["uv", "run"]);
+            let options = after.map_or(&[][..], |at| &words[at + 2..]);
+            after.is_some()
+                && !options
+                    .iter()
+                    .any(|word| matches!(*word, "--no-sync" | "--no-dev" | "--no-project"))
+        })
+    };
+    if let Some(start) = all.iter().filter(is_start).filter(|_| has_group).find(syncs) {
+        let message = "`uv run` installs the development packages, which the build left out, when the container starts";
+        let hit = Hit::new("install-at-start", start.line, message);
+        found.hit(hit.help("write `uv run --no-sync`, or `ENV UV_NO_SYNC=1`"));
+    }
 }
 
 /// Checks the start of an image, and a script of the image that has no finding of its own.

@@ -675,7 +675,7 @@ pub(super) fn target_of(command: &ShellCommand) -> Option<&str> {
 }
 
 /// Returns the file that a download saves, if such files are unpacked, installed or run.
-fn saved(command: &ShellCommand) -> Option<String> {
+pub(super) fn saved(command: &ShellCommand) -> Option<String> {
     let words: Vec<&str> = command.words.iter().skip(1).map(|word| word.text.as_str()).collect();
     let named = target_of(command);
     // Every file in such a folder is a program.

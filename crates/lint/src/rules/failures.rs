@@ -118,13 +118,11 @@ fn in_build(
         let hit = Hit::new("build-status-lost", command.words[0].line, message);
         found.hit(hit.at_most(Severity::Information));
     }
-    let has_case = own.text.contains("case ") || own.text.contains(" -c ");
+    let has_case = own.text.contains("case ") || own.text.contains("sh -c ");
     let is_safe = || is_strict(&own.text) || has_case || is_strict_shell(facts);
-    if let Some(command) = ignored(commands)
-        && let Some(program) = step(command).filter(|_| !is_safe())
-    {
+    if let Some((line, program)) = ignored(commands).filter(|_| !is_safe()) {
         let message = format!("after `;`, the build continues even if `{program}` has failed");
-        let hit = Hit::new("build-status-lost", command.words[0].line, message);
+        let hit = Hit::new("build-status-lost", line, message);
         found.hit(hit.at_most(Severity::Information).help("write `&&`, or `set -e` at the start"));
     }
 }
@@ -288,23 +286,48 @@ fn fetches_model(command: &ShellCommand) -> Option<String> {
     is_download.then(|| command.words[0].text.clone())
 }
 
-/// Returns the first step that `;` separates from a later command.
-fn ignored<'c>(commands: &[&'c ShellCommand]) -> Option<&'c ShellCommand> {
+/// Returns the first step, and its name, whose failure `;` separates from a later command. A step of
+/// a chain of `&&` ends the chain.
+fn ignored(commands: &[&ShellCommand]) -> Option<(usize, String)> {
     let ends = ["fi", "done", "esac", "}", ")"];
-    let index = (0..commands.len()).find(|at| {
-        let command = commands[*at];
-        let next = commands.get(at + 1);
-        let goes_on = next.is_some_and(|next| {
+    let goes_on = |at: usize| {
+        let word = |at: usize| commands.get(at).map(|one| one.words[0].text.as_str());
+        // After `fi;`, the command that follows decides.
+        let is_end = word(at + 1) == Some("fi") && commands[at + 1].operator == Operator::End;
+        let next = commands.get(if is_end { at + 2 } else { at + 1 });
+        next.is_some_and(|next| {
             let is_branch =
                 ["do", "el", "then", "}"].iter().any(|word| next.keywords.starts_with(word));
             !is_branch && !ends.contains(&next.words[0].text.as_str())
-        });
-        command.operator == Operator::End
-            && goes_on
-            && step(command).is_some()
-            && !is_condition(command)
-    })?;
-    Some(commands[index])
+        })
+    };
+    let lost = |at: &usize| commands[*at].operator == Operator::End && goes_on(*at);
+    let first = |name: fn(&ShellCommand) -> Option<String>| {
+        (0..commands.len()).filter(lost).find_map(|at| {
+            let own = chain(commands, at).iter();
+            own.into_iter().find_map(|one| Some((one.words[0].line, name(one)?)))
+        })
+    };
+    first(step).or_else(|| first(update))
+}
+
+/// Returns the commands of the chain of `&&` that ends at a command; none if the chain is a branch.
+fn chain<'a, 'c>(commands: &'a [&'c ShellCommand], last: usize) -> &'a [&'c ShellCommand] {
+    let mut first = last;
+    while first > 0 && commands[first - 1].operator == Operator::And && !is_start(commands[first]) {
+        first -= 1;
+    }
+    // A chain that begins with a test is a branch.
+    let begin = commands[first].words[0].text.as_str();
+    let is_test = matches!(begin, "[" | "[[" | "test" | "command");
+    if is_condition(commands[first]) || is_test { &[] } else { &commands[first..=last] }
+}
+
+/// Returns the name of an update of the package lists.
+fn update(command: &ShellCommand) -> Option<String> {
+    let words = command.texts();
+    let is_update = matches!(words.as_slice(), ["apt" | "apt-get", .., "update"]);
+    is_update.then(|| format!("{} update", words[0]))
 }
 
 /// Checks the here documents of `RUN <<EOF` for commands that may fail.
@@ -323,13 +346,11 @@ fn documents(facts: &Facts<'_>, all: &[Instruction], found: &mut Findings<'_>) {
         if is_strict(&body.join("\n")) || first.starts_with("#!") && !first.contains("sh") {
             continue;
         }
-        if let Some(command) = ignored(&commands)
-            && let Some(program) = step(command)
-        {
+        if let Some((line, program)) = ignored(&commands) {
             let message = format!(
                 "the here document goes on after `{program}` has failed: it has no `set -e`"
             );
-            found.add("build-status-lost", command.words[0].line, message);
+            found.add("build-status-lost", line, message);
         }
     }
 }

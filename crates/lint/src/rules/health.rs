@@ -99,6 +99,7 @@ fn useless(line: usize, command: &str, found: &mut Findings<'_>) {
         ["true" | ":"] | ["exit", "0"] => true,
         ["echo", ..] => !command.contains(['|', '>', '&', '$', ';']),
         ["kill", "-0", "1", ..] => true,
+        [_, "--version" | "-version" | "--help"] => true,
         _ => false,
     };
     let is_hidden = matches!(words.as_slice(), [.., "||", "true"] | [.., "||", "exit", "0"]);

@@ -159,13 +159,14 @@ fn is_trial(facts: &Facts<'_>, image: &Image) -> bool {
 }
 
 /// Returns whether a tag names one release, build, day or commit: `7.0.2-complete`, `v0.23.0`,
-/// `server-rocm-b4719`. AMD's tags name a ROCm release with two or three numbers.
+/// `server-rocm-b4719`. AMD's tags name a ROCm release with two or three numbers,
+/// NVIDIA's the month: `22.12-py3`.
 fn is_release(tag: &str, path: &str) -> bool {
     let numbers = |text: &str| {
         let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
         text[..end].split('.').filter(|part| !part.is_empty()).count()
     };
-    let wanted = if path.starts_with("rocm/") { 2 } else { 3 };
+    let wanted = if ["rocm/", "nvidia/"].iter().any(|one| path.starts_with(one)) { 2 } else { 3 };
     let starts = tag.char_indices().filter(|(at, c)| {
         c.is_ascii_digit() && !tag[..*at].ends_with(|before: char| before.is_ascii_digit())
     });
@@ -186,7 +187,10 @@ fn is_official_release(reference: &str, path: &str, tag: &str) -> bool {
         let numbers = part.split('.').filter(|number| number.parse::<u32>().is_ok());
         numbers.count() > 1
     });
-    data().official.contains(path) && (has_two || release(reference).is_some())
+    // Fedora's releases have one number, and its images are also on other registries.
+    let is_fedora = path.rsplit('/').next().is_some_and(|name| name.starts_with("fedora"))
+        && tag.parse::<u32>().is_ok();
+    is_fedora || data().official.contains(path) && (has_two || release(reference).is_some())
 }
 
 /// Returns whether a publisher keeps the tags of releases. A private person on Docker Hub may push

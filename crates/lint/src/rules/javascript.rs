@@ -220,7 +220,13 @@ fn unlocked(
             .split(|c: char| c.is_whitespace() || matches!(c, '[' | ']' | ',' | '"'))
             .filter(|word| !word.is_empty())
             .collect();
+        // Programs of another image are no lock file.
+        let is_program =
+            sources.last().is_some_and(|target| target.trim_end_matches('/').ends_with("/bin"));
         if sources.iter().any(|word| word.starts_with("--from")) {
+            if is_program {
+                continue;
+            }
             return;
         }
         let sources: Vec<&str> =

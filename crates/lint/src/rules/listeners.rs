@@ -85,14 +85,16 @@ const HOST: &str = "LLAMA_ARG_HOST";
 /// Checks a unit for a model server that it starts on a machine.
 fn in_unit(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let files = facts.lines().filter_map(|(_, line)| line.trim().strip_prefix("EnvironmentFile="));
+    let texts: Vec<Option<String>> = files
+        .map(|path| {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            context.exists.and_then(|folder| folder.text(facts.file, name))
+        })
+        .collect();
     // A file that cannot be read may have a key.
-    let mut is_closed = files.map(|path| {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        let text = context.exists.and_then(|folder| folder.text(facts.file, name));
-        text.is_none_or(|text| has_key(&text))
-    });
+    let is_closed = texts.iter().any(|text| text.as_deref().is_none_or(has_key));
     let is_inside = ENGINES.iter().any(|engine| facts.code.contains(engine));
-    if has_key(facts.text) || is_inside || is_closed.any(|one| one) {
+    if has_key(facts.text) || is_inside || is_closed {
         return;
     }
     let command = facts.commands.iter().find(|one| listens(one));
@@ -100,12 +102,40 @@ fn in_unit(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let is_open = |one: &&Setting| one.name == HOST && names_all(&one.value);
     let setting = facts.settings.iter().find(is_open);
     let setting = setting.filter(|_| facts.commands.iter().any(is_server));
+    // `--host ${HOST}`, with the address in the environment file.
+    let plain = facts.code.replace('"', "");
+    let mut pairs = texts.iter().flatten().flat_map(|text| text.lines());
+    let is_from_file = pairs.any(|one| {
+        one.split_once('=').is_some_and(|(name, value)| {
+            let name = name.trim();
+            name.ends_with("HOST") && names_all(value) && plain.contains(&format!("${{{name}}}"))
+        })
+    });
+    let with_host =
+        |one: &&ShellCommand| is_server(one) && one.words.iter().any(|word| word.text == "--host");
+    let given = facts.commands.iter().find(with_host).filter(|_| is_from_file);
+    let command = command.or(given);
     let line = command.map(|one| one.words[0].line).or_else(|| setting.map(|one| one.line));
     if let Some(line) = line {
         let message = "a server listens on all addresses of the machine, without a key";
         let hit = Hit::new("service-open", line, message).at_most(Severity::Information);
         found.hit(hit.help("add `--api-key-file FILE`, or listen only on the loopback address"));
     }
+    if let Some(command) = facts.commands.iter().find(|one| shows_files(one)) {
+        let message =
+            "Python's `http.server` gives everyone in the network all files of its folder";
+        let hit = Hit::new("service-open", command.words[0].line, message);
+        found.hit(hit.at_most(Severity::Information).help("add `--bind 127.0.0.1`"));
+    }
+}
+
+/// Returns whether a command starts Python's file server on all addresses.
+fn shows_files(command: &ShellCommand) -> bool {
+    let words = command.texts();
+    let is_bound = |word: &&str| word.starts_with("--bind") || *word == "-b";
+    let program = words[0].rsplit('/').next().unwrap_or_default();
+    let is_server = words.windows(2).any(|two| two == ["-m", "http.server"]);
+    program.starts_with("python") && is_server && !words.iter().any(is_bound)
 }
 
 /// Checks an environment file for the address of a model server that a script beside it starts.

@@ -1,7 +1,7 @@
 //! Rules for what a build or a script gets from elsewhere in whatever version is there that day:
 //! files of `ADD` and models.
 
-use super::commands::{is_at_commit, target_of};
+use super::commands::{is_at_commit, saved, target_of};
 use crate::shell::{ShellCommand, UNKNOWN};
 use crate::{Facts, Findings, Hit, Kind};
 
@@ -123,7 +123,8 @@ fn models(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
 }
 
-/// Returns whether the stage of a command checks a hash or a signature.
+/// Returns whether a later command of the stage checks a hash or a signature, unless another download
+/// of its own instruction explains that check.
 pub(super) fn is_verified(facts: &Facts<'_>, command: &ShellCommand) -> bool {
     let checks = |other: &ShellCommand| {
         let words: Vec<&str> = other.texts();
@@ -139,10 +140,29 @@ pub(super) fn is_verified(facts: &Facts<'_>, command: &ShellCommand) -> bool {
             program => program.ends_with("sum"),
         }
     };
-    facts.commands.iter().filter(|other| other.stage == command.stage).any(checks)
+    let place = |one: &ShellCommand| {
+        let line = one.words[0].line;
+        facts.instructions().partition_point(|own| own.line <= line)
+    };
+    let is_image = facts.kind == Kind::Dockerfile;
+    let own = if is_image { place(command) } else { 0 };
+    let explained = |at: usize| facts.commands.iter().any(|one| place(one) == at && fetches(one));
+    let is_about = |at: usize| at == own || !explained(at);
+    let checkers = facts.commands.iter().filter(|one| one.stage == command.stage && checks(one));
+    let mut places = checkers.map(|one| if is_image { place(one) } else { 0 });
+    places.by_ref().filter(|at| *at >= own).take(MOST_CHECKS).any(is_about)
         || command.words.iter().any(|word| word.text.starts_with("--checksum"))
         || compares(facts, command.words[0].line)
 }
+
+/// Returns whether a command downloads a file that is unpacked, installed or run.
+fn fetches(command: &ShellCommand) -> bool {
+    let program = command.words[0].text.rsplit('/').next().unwrap_or_default();
+    matches!(program, "aria2c" | "curl" | "wget") && saved(command).is_some()
+}
+
+/// The number of checks after a download that are looked at.
+const MOST_CHECKS: usize = 16;
 
 /// The number of lines below a download that are searched for a comparison.
 const BELOW: usize = 12;

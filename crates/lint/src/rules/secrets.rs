@@ -149,8 +149,17 @@ const EXAMPLES: [&str; 7] = ["ci", "default", "dist", "example", "sample", "temp
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     match facts.kind {
         Kind::Compose | Kind::Quadlet => {
-            for container in facts.containers.iter().filter(|one| is_reachable(one)) {
-                of_container(facts, container, found);
+            // A proxy makes the services behind it reachable.
+            let is_proxy = |one: &Container| {
+                let image = one.image.as_ref().map_or("", |image| &image.text);
+                is_reachable(one) && PROXIES.iter().any(|name| image.contains(name))
+            };
+            let has_proxy = facts.containers.iter().any(is_proxy);
+            for container in &facts.containers {
+                let has_port = is_reachable(container);
+                if has_port || has_proxy {
+                    of_container(facts, container, has_port, found);
+                }
             }
         }
         Kind::Environment => {
@@ -171,22 +180,39 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
 }
 
-/// Checks the variables of a container. The first one is enough.
-fn of_container(facts: &Facts<'_>, container: &Container, found: &mut Findings<'_>) {
+/// Parts of the names of images of proxies.
+const PROXIES: [&str; 4] = ["caddy", "haproxy", "nginx", "traefik"];
+
+/// Checks the variables of a container that has an open port, or is behind a proxy that has one. The
+/// first one is enough.
+fn of_container(
+    facts: &Facts<'_>,
+    container: &Container,
+    has_port: bool,
+    found: &mut Findings<'_>,
+) {
     let image = container.image.as_ref().map_or("", |image| &image.text);
     let image = image.rsplit('/').next().unwrap_or(image);
     let is_database = DATABASE_IMAGES.iter().any(|part| image.contains(part));
     let own = container.options.iter().find_map(|option| {
         let (name, value) = option.text.strip_prefix("--env=")?.split_once('=')?;
-        let is_own = is_database || !is_of_database(name);
-        (is_own && is_placeholder(name, value)).then_some((name, value, option.line))
+        // No proxy passes on what is meant for a database.
+        let is_own = if is_database { has_port } else { !is_of_database(name) };
+        let is_default = facts.line(option.line).contains("${");
+        // Everyone can read the default of a public file.
+        let is_known = is_database
+            && is_default
+            && name.ends_with("PASSWORD")
+            && value.bytes().any(|byte| byte.is_ascii_alphanumeric())
+            && !value.contains(UNKNOWN);
+        let is_plain = is_placeholder(name, value);
+        (is_own && (is_plain || is_known)).then_some((name, value, option.line, is_plain))
     });
-    let Some((name, value, line)) = own else { return };
-    let text = facts.line(line);
-    let when = if text.contains("${") { " unless it is set" } else { "" };
-    let message = format!(
-        "the service has an open port, and anyone can guess `{value}`, the value of `{name}`{when}"
-    );
+    let Some((name, value, line, is_plain)) = own else { return };
+    let when = if facts.line(line).contains("${") { " unless it is set" } else { "" };
+    let place = if has_port { "has an open port" } else { "is behind a proxy with an open port" };
+    let who = if is_plain { "anyone can guess" } else { "the file shows" };
+    let message = format!("the service {place}, and {who} `{value}`, the value of `{name}`{when}");
     report(message, line, found);
 }
 

@@ -338,13 +338,6 @@ fn grows(command: &ShellCommand, found: &mut Findings<'_>) {
                 .help("name a tag or branch that does not move: `OWNER/NAME:TAG`"),
         );
     }
-    if let Some(message) = unpinned_model(program, &plain, &words, &code) {
-        let hit = Hit::new("clone-unpinned", line, message);
-        found.hit(
-            hit.at_most(Severity::Information)
-                .help("name the commit: `--revision COMMIT`, or `revision=` in Python"),
-        );
-    }
     let is_model = match program {
         "hf" | "huggingface-cli" => plain.get(1) == Some(&"download"),
         "ollama" => plain.get(1) == Some(&"pull"),
@@ -368,25 +361,6 @@ fn grows(command: &ShellCommand, found: &mut Findings<'_>) {
         let message = format!("`{} {}` changes with the day", plain[0], plain[1]);
         found.add("upgrade-in-image", line, message);
     }
-}
-
-/// Returns the problem if a command downloads a model from Hugging Face without a revision.
-fn unpinned_model(program: &str, plain: &[&str], words: &[&str], code: &str) -> Option<String> {
-    let has_revision = code.contains("revision") || code.contains("local_files_only");
-    let calls = ["snapshot_download(", "hf_hub_download("];
-    let is_download = match program {
-        "hf" | "huggingface-cli" => plain.get(1) == Some(&"download"),
-        _ => {
-            program.starts_with("python")
-                && words.contains(&"-c")
-                && calls.iter().any(|call| code.contains(call))
-        }
-    };
-    let repository = plain.get(2).filter(|name| name.matches('/').count() == 1);
-    let repository =
-        repository.filter(|name| !program.starts_with("python") && !name.contains(UNKNOWN));
-    let shown = repository.map_or_else(|| "a model".to_owned(), |name| format!("`{name}`"));
-    (is_download && !has_revision).then(|| format!("{shown} is downloaded at its newest revision"))
 }
 
 /// Returns the repository that `torch.hub.load` takes without a tag.
@@ -424,6 +398,10 @@ fn twice(facts: &Facts<'_>, stages: &[usize], found: &mut Findings<'_>) {
     let is_in =
         |package: &&Package| stages.contains(&package.stage) && is_rocm_torch(facts, package);
     let Some(package) = facts.packages.iter().find(is_in) else { return };
+    // An environment of conda has its own packages.
+    if facts.line(package.line).contains("conda run") {
+        return;
+    }
     let Some(base) = facts.base(*stages.last().unwrap_or(&0)).map(|one| &one.base) else { return };
     let images::Parts { path, tag, .. } = images::parts(base);
     let is_vllm = path.starts_with("rocm/vllm") || path.ends_with("vllm-openai-rocm");

@@ -26,6 +26,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         of_host(facts, own, commands_of(&commands, own), found);
         changes_folder(all, at, found);
         only_exports(own, found);
+        only_activates(facts, own, found);
         other_release(facts, all, own, commands_of(&commands, own), found);
     }
     without_root(facts, all, &commands, found);
@@ -90,6 +91,22 @@ fn only_exports(own: &Instruction, found: &mut Findings<'_>) {
     // A single `export` has its own row.
     if name == "RUN" && sets > 0 && pieces.len() > 1 && pieces.iter().all(is_idle) {
         found.add("shell-state-lost", own.line, "this `RUN` only sets variables of its own shell");
+    }
+}
+
+/// Checks for a virtual environment that is activated at the end of a `RUN`.
+fn only_activates(facts: &Facts<'_>, own: &Instruction, found: &mut Findings<'_>) {
+    let last = parts(own).1.rsplit(['&', ';']).next().unwrap_or_default();
+    let words: Vec<&str> = last.split_whitespace().collect();
+    let ["." | "source", file] = words.as_slice() else { return };
+    let Some(folder) = file.strip_suffix("/activate").filter(|path| path.ends_with("/bin")) else {
+        return;
+    };
+    // `ENV PATH=/venv/bin:$PATH` makes the environment the usual one.
+    let is_path = |line: &str| line.trim_start().starts_with("ENV") && line.contains(folder);
+    if !facts.code.lines().any(is_path) {
+        let message = "a virtual environment is activated at the end of a `RUN`";
+        found.add("shell-state-lost", own.last, message);
     }
 }
 

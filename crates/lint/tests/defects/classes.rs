@@ -170,7 +170,7 @@ fn models_have_revisions() {
         ("python3 -c \"snapshot_download('a/b', revision='0123abc')\"", &[]),
     ] {
         let text = image(&format!("RUN {run}"));
-        expect("clone-unpinned", NONE, &[("Dockerfile", &text, expected)]);
+        expect("model-unpinned", NONE, &[("Dockerfile", &text, expected)]);
     }
     for (run, expected) in [
         // The list may pin all packages.

@@ -39,6 +39,7 @@ mod remarked;
 mod remarks;
 mod reviewed;
 mod rows;
+mod safety;
 mod scripts;
 mod steps;
 mod structure;

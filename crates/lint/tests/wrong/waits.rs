@@ -16,6 +16,13 @@ pub(super) const WRONG: &[Wrong] = &[
         "[Service]\nExecStartPost=/usr/bin/podman exec a ollama pull b\n[Container]\nImage=docker.io/a/b@sha256:1\n",
     ),
     (
+        "unit-as-root",
+        "llama.service",
+        2,
+        "[Service]\nExecStart=/usr/local/bin/llama-server -m /srv/a.gguf\nRestart=on-failure\n[Install]\nWantedBy=multi-user.target\n",
+    ),
+    ("vllm-hole", "Dockerfile", 1, "FROM docker.io/vllm/vllm-openai-rocm:v0.11.0@sha256:1\n"),
+    (
         "servers-unsupervised",
         "Dockerfile",
         2,
