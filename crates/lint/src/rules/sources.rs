@@ -53,14 +53,18 @@ fn of(own: &Instruction) -> Vec<(usize, &str)> {
     sources.iter().filter(is_file).map(|path| (own.line, path.trim_start_matches('/'))).collect()
 }
 
-/// Returns whether the project makes a file before the build: git ignores it, or a script or another
-/// line names it.
+/// Parts of commands that make a file.
+const MAKES: [&str; 9] = [">", "cp ", "mv ", "ln ", "tee ", "curl", "wget", "-o ", "compile"];
+
+/// Returns whether the project makes a file before the build: git ignores it, a comment names it, or a
+/// script makes it.
 fn is_made(facts: &Facts<'_>, exists: &dyn Exists, path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let is_ignored = exists.in_context(facts.file, ".gitignore");
     let is_ignored = is_ignored.is_some_and(|text| ignores(&text, name));
     let is_script = |file: &str| file.ends_with(".sh") || matches!(file, "Makefile" | "justfile");
-    let names = |(other, text): (String, String)| is_script(&other) && text.contains(name);
+    let makes = |line: &str| line.contains(name) && MAKES.iter().any(|one| line.contains(one));
+    let is_maker = |(other, text): (String, String)| is_script(&other) && text.lines().any(makes);
     let is_said = facts.lines().any(|(_, text)| facts.kind.is_comment(text) && text.contains(name));
-    is_ignored || is_said || exists.beside(facts.file).into_iter().any(names)
+    is_ignored || is_said || exists.beside(facts.file).into_iter().any(is_maker)
 }

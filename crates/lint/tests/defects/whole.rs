@@ -51,6 +51,9 @@ fn a_script_that_is_copied_must_exist() {
         let text = text.replace("COPY install.sh /app/", right);
         assert!(missing(start, &text).is_empty(), "{right}");
     }
+    // A script that only runs it does not make it.
+    let runs: &[(&str, &str)] = &[("start.sh", "bash /app/install.sh\n")];
+    assert_eq!(missing(runs, text), [3]);
     // A script makes it, git ignores it, or a comment names it.
     for made in [
         &[("start.sh", ""), ("prepare.sh", "cat a > install.sh\n")][..],
