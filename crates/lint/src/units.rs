@@ -356,9 +356,9 @@ fn as_root(lines: &[Line], place: &str) -> Option<Problem> {
     let program = words.next()?;
     let name = program.rsplit('/').next()?;
     let in_home = |path: &str| path.trim_start_matches(['"', '\'']).starts_with("/home/");
-    let is_shell = |name: &str| name.ends_with("sh") || name.starts_with("python");
+    let is_shell = name.ends_with("sh") || name.starts_with("python");
     let rest: Vec<&str> = words.collect();
-    let script = rest.iter().copied().find(|word| in_home(word)).filter(|_| is_shell(name));
+    let script = rest.iter().copied().find(|word| in_home(word)).filter(|_| is_shell);
     // `numactl --cpunodebind=0 /opt/llama/bin/llama-server`
     let base = |word: &&str| SERVERS.contains(&word.rsplit('/').next().unwrap_or(word));
     let wrapped = rest.iter().copied().find(base).filter(|_| WRAPPERS.contains(&name));

@@ -31,7 +31,7 @@ fn plain_default(value: &str, line: usize) -> Option<Problem> {
     let (name, _) = value.strip_prefix('{')?.strip_suffix('}')?.split_once(":-")?;
     let is_name = name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
     let message = format!("the container gets the text `{value}`: the `$` is missing");
-    (is_name && !name.is_empty()).then(|| Problem { rule: "value-not-replaced", line, message })
+    (is_name && !name.is_empty()).then_some(Problem { rule: "value-not-replaced", line, message })
 }
 
 /// Checks for a search path that is appended to that of the host. The first one is enough.

@@ -291,9 +291,9 @@ fn fetches_model(command: &ShellCommand) -> Option<String> {
 fn ignored(commands: &[&ShellCommand]) -> Option<(usize, String)> {
     let ends = ["fi", "done", "esac", "}", ")"];
     let goes_on = |at: usize| {
-        let word = |at: usize| commands.get(at).map(|one| one.words[0].text.as_str());
+        let first_word = |place: usize| commands.get(place).map(|one| one.words[0].text.as_str());
         // After `fi;`, the command that follows decides.
-        let is_end = word(at + 1) == Some("fi") && commands[at + 1].operator == Operator::End;
+        let is_end = first_word(at + 1) == Some("fi") && commands[at + 1].operator == Operator::End;
         let next = commands.get(if is_end { at + 2 } else { at + 1 });
         next.is_some_and(|next| {
             let is_branch =

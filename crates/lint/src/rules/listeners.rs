@@ -121,10 +121,10 @@ fn in_unit(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
         let hit = Hit::new("service-open", line, message).at_most(Severity::Information);
         found.hit(hit.help("add `--api-key-file FILE`, or listen only on the loopback address"));
     }
-    if let Some(command) = facts.commands.iter().find(|one| shows_files(one)) {
+    if let Some(own) = facts.commands.iter().find(|one| shows_files(one)) {
         let message =
             "Python's `http.server` gives everyone in the network all files of its folder";
-        let hit = Hit::new("service-open", command.words[0].line, message);
+        let hit = Hit::new("service-open", own.words[0].line, message);
         found.hit(hit.at_most(Severity::Information).help("add `--bind 127.0.0.1`"));
     }
 }
