@@ -20,8 +20,9 @@ fn no_text_of_a_data_file_changes() {
         let mut key = String::new();
         for line in fs::read_to_string(folder.join(file)).unwrap().lines() {
             // The name of a failure is printed before its cause.
-            let name = line.strip_prefix("[failure.").and_then(|rest| rest.strip_suffix(']'));
-            changed.extend(name.and_then(|name| changes(file, &format!("\"{name}: text\"")).pop()));
+            let failure = line.strip_prefix("[failure.").and_then(|rest| rest.strip_suffix(']'));
+            let heading = failure.map(|one| format!("\"{one}: text\""));
+            changed.extend(heading.iter().flat_map(|text| changes(file, text)));
             let is_key = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
             let named = line.split_once(" = ").filter(|(name, _)| name.chars().all(is_key));
             let value = named.map_or(line, |(name, value)| {
