@@ -125,7 +125,7 @@ fn in_unit(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
         let message =
             "Python's `http.server` gives everyone in the network all files of its folder";
         let hit = Hit::new("service-open", own.words[0].line, message);
-        found.hit(hit.at_most(Severity::Information).help("add `--bind 127.0.0.1`"));
+        found.hit(hit.at_most(Severity::Information).help("add `--bind localhost`"));
     }
 }
 
