@@ -1,11 +1,13 @@
 //! Which GPU a file targets: the targets and products that it names.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use ::names::{GfxVersion, GpuTarget};
+use aho_corasick::AhoCorasick;
 
 use crate::Context;
-use crate::data::{GpuRow, data};
+use crate::data::data;
 
 /// How certain it is that a row about some GPUs applies to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,9 +60,7 @@ impl Target {
         }
         let plain = lower.lines().enumerate().filter(|(at, _)| !lists.contains(at));
         let plain = plain.map(|(_, line)| line).collect::<Vec<_>>().join("\n");
-        let is_product = |row: &&GpuRow| row.words.iter().any(|word| names_product(&plain, word));
-        let products: BTreeSet<GpuTarget> =
-            data().gpus.iter().filter(is_product).map(|row| row.target.clone()).collect();
+        let products = products(&plain);
         named.extend(products.iter().cloned());
         elsewhere.extend(products.iter().cloned());
         // The target of an override is not the GPU of the file, unless a rule about overrides
@@ -213,17 +213,27 @@ fn lists(lower: &str) -> BTreeSet<usize> {
     all
 }
 
-/// Returns whether a text in lower case contains the name of a product. A letter after a number is
+/// The names of products, in lower case, and the target of each.
+static PRODUCTS: LazyLock<Option<(AhoCorasick, Vec<&GpuTarget>)>> = LazyLock::new(|| {
+    let names = data().gpus.iter().flat_map(|row| row.words.iter().map(|word| (word, &row.target)));
+    let (words, targets): (Vec<_>, Vec<_>) = names.unzip();
+    Some((AhoCorasick::new(words).ok()?, targets))
+});
+
+/// Returns the targets of the products that a text in lower case names. A letter after a number is
 /// part of the name: an RX 6800M is another GPU than an RX 6800.
-fn names_product(lower: &str, word: &str) -> bool {
-    lower.match_indices(word).any(|(at, _)| {
-        let mut after = lower[at + word.len()..].chars();
-        let is_number = word.ends_with(|c: char| c.is_ascii_digit());
+fn products(lower: &str) -> BTreeSet<GpuTarget> {
+    let Some((names, targets)) = &*PRODUCTS else { return BTreeSet::new() };
+    let is_whole = |one: &aho_corasick::Match| {
+        let mut after = lower[one.end()..].chars();
+        let is_number = lower[..one.end()].ends_with(|c: char| c.is_ascii_digit());
         let is_mobile = is_number
             && matches!(after.next(), Some('m' | 's'))
             && !after.next().is_some_and(|c| c.is_ascii_alphanumeric());
         !is_mobile
-    })
+    };
+    let found = names.find_overlapping_iter(lower).filter(is_whole);
+    found.filter_map(|one| targets.get(one.pattern().as_usize())).copied().cloned().collect()
 }
 
 /// Returns the targets that a line in lower case names.

@@ -78,6 +78,7 @@ fn the_readmes_words_are_there() {
         "pins show --help",
         "bundle --help",
         "mirror --help",
+        "records --help",
     ]
     .map(|line| project.run(line).expect(0).stdout)
     .concat();
