@@ -277,12 +277,14 @@ async fn remove(client: &Client, leftover: &Leftover) -> Result<(), EngineError>
             remove_build_container(client, id).await
         }
         LeftoverKind::BuildContainer => remove_container(client, id).await,
-        LeftoverKind::Image => remove_image(client, id).await,
+        LeftoverKind::Image => remove_image(client, leftover).await,
     }
 }
 
-/// Removes an image, after its names on this tool's loopback registries.
-async fn remove_image(client: &Client, id: &str) -> Result<(), EngineError> {
+/// Removes an image, after its names on this tool's loopback registries. An image that another run has
+/// pulled since it was listed stays.
+async fn remove_image(client: &Client, leftover: &Leftover) -> Result<(), EngineError> {
+    let id = leftover.id.as_str();
     let image = match client.inspect(id).await {
         Ok(image) => image,
         Err(EngineError::NotFound { .. }) => return Ok(()),
@@ -291,8 +293,13 @@ async fn remove_image(client: &Client, id: &str) -> Result<(), EngineError> {
     // If an image has names on several registries, an engine removes it by ID only with force. With
     // force, podman would also remove its containers, including those of other people.
     let names = image.tags.iter().chain(&image.digests);
-    for name in names.filter(|name| loopback_port(name).is_some()) {
+    let ours = names.filter_map(|name| Some((name, loopback_port(name)?)));
+    let (listed, new): (Vec<_>, Vec<_>) = ours.partition(|(_, port)| leftover.ports.contains(port));
+    for (name, _) in listed {
         client.remove_image(name, false).await?;
+    }
+    if !new.is_empty() {
+        return Ok(());
     }
     client.remove_image(id, false).await
 }
