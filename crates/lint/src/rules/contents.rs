@@ -46,7 +46,7 @@ fn without_libraries(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let is_slim = path.starts_with("rocm/dev-ubuntu")
             && tag.starts_with(|c: char| c.is_ascii_digit())
             && !tag.contains(UNKNOWN)
-            && !tag.contains("complete");
+            && !images::has_all_libraries(tag);
         let is_on = |text: &str| {
             let lower = text.to_ascii_lowercase();
             let is_option = HIP_OPTIONS.iter().any(|name| lower.starts_with(name));
@@ -159,7 +159,8 @@ fn left_behind(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let last = facts.stages.len();
     let base = facts.base(last).map(|stage| images::parts(&stage.base));
     let Some(images::Parts { path, tag, .. }) = base.filter(|_| last > 1) else { return };
-    let is_slim = path.starts_with("rocm/dev-") && !tag.unwrap_or_default().contains("complete")
+    let is_slim = path.starts_with("rocm/dev-")
+        && !images::has_all_libraries(tag.unwrap_or_default())
         || matches!(path, "ubuntu" | "debian" | "fedora");
     if !is_slim {
         return;

@@ -220,7 +220,7 @@ fn whole(facts: &Facts<'_>, found: &mut Findings<'_>) {
         return;
     };
     let Parts { path, tag, .. } = images::parts(&image.reference);
-    let is_sdk = path.starts_with("rocm/dev-") && tag.is_some_and(|tag| tag.ends_with("-complete"));
+    let is_sdk = path.starts_with("rocm/dev-") && tag.is_some_and(images::has_all_libraries);
     let all = facts.instructions();
     let own: Vec<_> = all.iter().filter(|one| one.stage == last).collect();
     let is_copied = own.iter().any(|one| one.text.contains("--from="));

@@ -444,6 +444,12 @@ pub(super) fn rocm_in(reference: &str) -> Option<&str> {
     rocm_of(path, tag.unwrap_or_default()).filter(|_| path.contains("rocm"))
 }
 
+/// Returns whether a tag of AMD's `rocm/dev-*` images has all libraries of ROCm: it ends in
+/// `-complete`, since ROCm 7.14 in `-full`.
+pub(super) fn has_all_libraries(tag: &str) -> bool {
+    tag.contains("complete") || tag.ends_with("-full")
+}
+
 /// Returns the ROCm release in a tag: `rocm7.1.1_…`, `6.4.1-complete`.
 fn rocm_of<'a>(path: &str, tag: &'a str) -> Option<&'a str> {
     let at = match tag.find("rocm") {

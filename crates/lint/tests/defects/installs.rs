@@ -127,6 +127,7 @@ fn a_base_image_can_have_the_libraries_and_its_path() {
     };
     for text in [
         file("7.2.1-complete", ""),
+        file("7.14.1-full", ""),
         file("7.2.1", "RUN apt-get update && apt-get install -y hipblas-dev rocblas-dev\n"),
         file("7.2.1", "RUN apt-get update && apt-get install -y rocm-libs\n"),
         file("7.2.1", "RUN apt-get update && apt-get install -y rocm\n"),

@@ -148,6 +148,7 @@ fn libraries_of_the_build_can_come_from_elsewhere() {
             ("Dockerfile", &last(slim, "RUN apt-get install -y hipblas rocblas\n")),
             ("Dockerfile", &last(slim, "COPY --from=build /opt/rocm/lib /opt/rocm/lib\n")),
             ("Dockerfile", &last("rocm/dev-ubuntu-22.04:7.2.1-complete", "")),
+            ("Dockerfile", &last("rocm/dev-ubuntu-22.04:7.14.1-full", "")),
             ("Dockerfile", &last("scratch", "")),
             ("Dockerfile", &last("build", "")),
             ("Dockerfile", &last(slim, "RUN ./install.sh\n")),
