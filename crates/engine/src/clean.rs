@@ -254,7 +254,8 @@ async fn remove_what_goes(
         let mut refusal = None;
         for leftover in left {
             match remove(client, &leftover).await {
-                Ok(()) => gone.push(leftover),
+                Ok(true) => gone.push(leftover),
+                Ok(false) => {}
                 Err(error @ EngineError::Refused { .. }) => {
                     refused.push(leftover);
                     refusal.get_or_insert(error);
@@ -269,39 +270,51 @@ async fn remove_what_goes(
     }
 }
 
-async fn remove(client: &Client, leftover: &Leftover) -> Result<(), EngineError> {
+/// Removes a leftover. Returns `false` if it is not one any longer, and stays.
+async fn remove(client: &Client, leftover: &Leftover) -> Result<bool, EngineError> {
     let id = leftover.id.as_str();
     match leftover.kind {
-        LeftoverKind::Container => remove_container(client, id).await,
+        LeftoverKind::Image => return remove_image(client, leftover).await,
         LeftoverKind::BuildContainer if client.dialect().uses_buildah() => {
-            remove_build_container(client, id).await
+            remove_build_container(client, id).await?;
         }
-        LeftoverKind::BuildContainer => remove_container(client, id).await,
-        LeftoverKind::Image => remove_image(client, leftover).await,
+        LeftoverKind::BuildContainer | LeftoverKind::Container => {
+            remove_container(client, id).await?;
+        }
     }
+    Ok(true)
 }
 
-/// Removes an image, after its names on this tool's loopback registries. An image that another run has
-/// pulled since it was listed stays.
-async fn remove_image(client: &Client, leftover: &Leftover) -> Result<(), EngineError> {
+/// Removes an image, after its names on this tool's loopback registries. Returns `false` if the image
+/// stays, because another run has pulled it since it was listed.
+async fn remove_image(client: &Client, leftover: &Leftover) -> Result<bool, EngineError> {
     let id = leftover.id.as_str();
     let image = match client.inspect(id).await {
         Ok(image) => image,
-        Err(EngineError::NotFound { .. }) => return Ok(()),
+        Err(EngineError::NotFound { .. }) => return Ok(true),
         Err(error) => return Err(error),
     };
     // If an image has names on several registries, an engine removes it by ID only with force. With
     // force, podman would also remove its containers, including those of other people.
     let names = image.tags.iter().chain(&image.digests);
-    let ours = names.filter_map(|name| Some((name, loopback_port(name)?)));
-    let (listed, new): (Vec<_>, Vec<_>) = ours.partition(|(_, port)| leftover.ports.contains(port));
-    for (name, _) in listed {
+    let (listed, new) = names_on(names.map(String::as_str), &leftover.ports);
+    for name in listed {
         client.remove_image(name, false).await?;
     }
     if !new.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
-    client.remove_image(id, false).await
+    client.remove_image(id, false).await?;
+    Ok(true)
+}
+
+/// Returns the names on this tool's loopback registries: those on one of `ports`, and the others.
+fn names_on<'a>(
+    names: impl Iterator<Item = &'a str>,
+    ports: &[u16],
+) -> (Vec<&'a str>, Vec<&'a str>) {
+    let ours = names.filter(|name| loopback_port(name).is_some());
+    ours.partition(|name| loopback_port(name).is_some_and(|port| ports.contains(&port)))
 }
 
 /// Removes a container, even if it is running. Succeeds if there is no such container.
@@ -572,5 +585,24 @@ fn end_processes_on(upper: &Path) {
         {
             tracing::debug!(%error, number, "cannot kill a process of a build container");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_appeared_since_the_list_stay() {
+        let names = [
+            "127.0.0.1:4001/build-pipeline/a@sha256:1",
+            "127.0.0.1:4002/build-pipeline/a@sha256:1",
+            "127.0.0.1:4001/other/a:1",
+            "registry.example.org/a:1",
+        ];
+        let split = |ports: &[u16]| names_on(names.into_iter(), ports);
+        assert_eq!(split(&[4001]), (vec![names[0]], vec![names[1]]));
+        assert_eq!(split(&[4001, 4002]), (names[..2].to_vec(), vec![]));
+        assert_eq!(split(&[]), (vec![], names[..2].to_vec()));
     }
 }
