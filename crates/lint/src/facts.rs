@@ -91,8 +91,7 @@ pub struct Facts<'t> {
     /// The lines that are not comments. Rules that look for a text anywhere in a file search these,
     /// because a comment does nothing.
     pub(crate) code: String,
-    /// The GPUs that the file names.
-    pub(crate) target: Target,
+    target: OnceCell<Target>,
     /// The nesting depth of commands that start containers.
     depth: usize,
 }
@@ -206,12 +205,11 @@ impl<'t> Facts<'t> {
             problems: Vec::new(),
             stages: Vec::new(),
             code: String::new(),
-            target: Target::default(),
+            target: OnceCell::new(),
             depth: 0,
         };
-        // No rule for these files needs them. Every plan checks the pins, so this saves time.
+        // No rule for these files needs it.
         if !matches!(kind, Kind::Pins | Kind::Python) {
-            facts.target = Target::read(file, text);
             let code = text.lines().filter(|line| !kind.is_comment(line));
             facts.code = code.collect::<Vec<_>>().join("\n");
         }
@@ -368,6 +366,23 @@ impl<'t> Facts<'t> {
     /// Returns the instructions of a Dockerfile.
     pub(crate) fn instructions(&self) -> &[Instruction] {
         self.instructions.get_or_init(|| dockerfile::instructions(self.text))
+    }
+
+    /// Returns the GPUs that the file names.
+    pub(crate) fn target(&self) -> &Target {
+        self.target.get_or_init(|| {
+            // No rule for these files needs them. Every plan checks the pins, so this saves time.
+            let is_needed = !matches!(self.kind, Kind::Pins | Kind::Python);
+            if is_needed { Target::read(self.file, self.text) } else { Target::default() }
+        })
+    }
+
+    /// Adds the GPUs that the path of the file's folder names.
+    pub(crate) fn add_place(&mut self, place: &str) {
+        self.target();
+        if let Some(target) = self.target.get_mut() {
+            target.add_place(place);
+        }
     }
 
     /// Returns whether a script has a sign that root runs its podman commands.

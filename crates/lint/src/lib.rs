@@ -161,7 +161,7 @@ pub fn check(file: &str, text: &str, context: Context<'_>) -> Vec<Finding> {
 pub fn check_facts(mut facts: Facts<'_>, context: Context<'_>) -> Vec<Finding> {
     let (file, text, kind) = (facts.file, facts.text, facts.kind);
     if let Some(place) = context.exists.and_then(|exists| exists.place(file)) {
-        facts.target.add_place(&place);
+        facts.add_place(&place);
     }
     if let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Compose) {
         compose::extend(&mut facts, exists);

@@ -1,6 +1,8 @@
 //! Checks the folders and files that a compose file names against those that exist, and its mounts
 //! against the Dockerfiles that it builds.
 
+use std::collections::BTreeMap;
+
 use super::base::NAMES;
 use super::host;
 use super::images;
@@ -27,10 +29,18 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
     let own = facts.file.rsplit('/').next().unwrap_or(facts.file);
     let has_base = || NAMES.iter().any(|name| exists.exists(facts.file, name) == Some(true));
     let is_first = !is_override(facts) && (NAMES.contains(&own) || has_base());
+    let path = |service: &Node| service.get("build").and_then(|build| images::path(build, None));
+    let text = |path: String| Some((path.clone(), exists.text(facts.file, &path)?));
+    let entries = services.entries();
+    // Many services can build one Dockerfile. It is read once.
+    let texts: BTreeMap<String, String> =
+        entries.iter().filter_map(|(_, service)| path(service)).filter_map(text).collect();
+    let images = texts.iter().map(|(path, text)| (&**path, Facts::read("Dockerfile", text)));
+    let images: BTreeMap<&str, Facts<'_>> = images.collect();
     let mut problems = Vec::new();
     let mut is_ordered = false;
     let awaited = order::awaited(services);
-    for (name, service) in services.entries() {
+    for (name, service) in entries {
         if service.get("extends").is_some() {
             continue;
         }
@@ -38,14 +48,15 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
         relations::sourced(service, facts.file, exists, &mut problems);
         order::impatient(&awaited, name, service, &mut problems);
         let build = service.get("build");
-        let path = build.and_then(|build| images::path(build, None));
-        let text = path.as_deref().and_then(|path| exists.text(facts.file, path));
-        if let (Some(build), Some(path), None) = (build, &path, &text)
+        let path = path(service);
+        let image = path.as_deref().and_then(|path| images.get(path));
+        let text = image.map(|image| image.text);
+        if let (Some(build), Some(path), None) = (build, &path, text)
             && is_first
         {
             missing(build, path, facts, exists, &mut problems);
         }
-        let waits = || text.as_deref().is_some_and(|text| order::waits(text, facts, exists));
+        let waits = || text.is_some_and(|text| order::waits(text, facts, exists));
         // The first one is enough.
         if !is_ordered && !waits() {
             let before = problems.len();
@@ -53,8 +64,8 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
             is_ordered = problems.len() > before;
         }
         // A Dockerfile that exists shows what paths are relative to.
-        if !is_override(facts) || text.is_some() {
-            created(service, text.as_deref(), facts, exists, &mut problems);
+        if !is_override(facts) || image.is_some() {
+            created(service, image, facts, exists, &mut problems);
         }
         let is_set = |variable: &str| {
             let start = format!("{variable}=");
@@ -63,11 +74,11 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
             })
         };
         problems.extend(host::replaced(service, &root, &is_set));
-        if let Some(text) = &text {
-            problems.extend(opened(service, text));
-            relations::with_image(service, text, &mut problems);
-            hidden(service, build, text, &mut problems);
-            problems.extend(closed(service, text));
+        if let Some(image) = image {
+            problems.extend(opened(service, image.text));
+            relations::with_image(service, image, &mut problems);
+            hidden(service, build, image, &mut problems);
+            problems.extend(closed(service, image));
         }
     }
     facts.problems.extend(problems);
@@ -151,10 +162,10 @@ fn mounts(service: &Node) -> Vec<Mount> {
 }
 
 /// Returns the user of a service: its own, or that of the image that it builds.
-fn user(service: &Node, dockerfile: Option<&str>) -> Option<String> {
+fn user(service: &Node, image: Option<&Facts<'_>>) -> Option<String> {
     let own = service.get("user").and_then(Node::text).map(interpolated);
-    let built = || rules::last_user(&Facts::read("Dockerfile", dockerfile?));
-    let image = || {
+    let built = || rules::last_user(image?);
+    let known = || {
         let image = service.get("image").filter(|_| service.get("build").is_none())?;
         let image = image.text().map(interpolated)?;
         let path = rules::image_path(&image);
@@ -164,7 +175,7 @@ fn user(service: &Node, dockerfile: Option<&str>) -> Option<String> {
         ORDINARY.iter().find(is_one).map(|(_, user)| (*user).to_owned())
     };
     let is_last = service.get("build").is_some_and(|build| build.get("target").is_none());
-    own.or_else(|| built().filter(|_| is_last)).or_else(image)
+    own.or_else(|| built().filter(|_| is_last)).or_else(known)
 }
 
 /// Images that run as a user other than root, and do not change the owner of their folders.
@@ -216,17 +227,18 @@ const GIVEN: [&str; 10] =
 /// Checks for a folder that docker creates for root, and that another user writes to.
 fn created(
     service: &Node,
-    dockerfile: Option<&str>,
+    image: Option<&Facts<'_>>,
     facts: &Facts<'_>,
     exists: &dyn Exists,
     problems: &mut Vec<Problem>,
 ) {
-    let Some(user) = user(service, dockerfile) else { return };
+    let Some(user) = user(service, image) else { return };
     let name = user.split(':').next().unwrap_or_default();
     // A `chown` in the image does not change the mounted folder, and after `USER` it fails.
     let changes = ["gosu", "setpriv", "su-exec", "sudo"];
-    let is_changed = changes.iter().any(|word| dockerfile.is_some_and(|text| text.contains(word)))
-        && service.get("user").is_none();
+    let is_changed =
+        changes.iter().any(|word| image.is_some_and(|image| image.text.contains(word)))
+            && service.get("user").is_none();
     let is_open = facts.file.contains("podman") || user.contains(UNKNOWN) || is_changed;
     // Another service can change the owner, and `userns_mode` maps the user.
     let is_open = is_open || facts.code.contains("chown") || service.get("userns_mode").is_some();
@@ -256,13 +268,12 @@ fn created(
 
 /// Returns the problem if docker makes a named volume for root, because the image has no such folder,
 /// and the user of the image is another one.
-fn closed(service: &Node, dockerfile: &str) -> Option<Problem> {
+fn closed(service: &Node, image: &Facts<'_>) -> Option<Problem> {
     let is_last = service.get("build").is_some_and(|build| build.get("target").is_none());
     if service.get("user").is_some() || !is_last {
         return None;
     }
-    let image = Facts::read("Dockerfile", dockerfile);
-    let state = rules::last_state(&image)?;
+    let state = rules::last_state(image)?;
     let items = service.get("volumes").map_or(&[][..], Node::items).iter();
     items.filter_map(|item| Some((item.line, item.text()?))).find_map(|(line, text)| {
         let text = interpolated(text);
@@ -329,8 +340,7 @@ fn opened(service: &Node, dockerfile: &str) -> Option<Problem> {
 }
 
 /// Checks for mounts over folders that the image has filled.
-fn hidden(service: &Node, build: Option<&Node>, text: &str, problems: &mut Vec<Problem>) {
-    let image = Facts::read("Dockerfile", text);
+fn hidden(service: &Node, build: Option<&Node>, image: &Facts<'_>, problems: &mut Vec<Problem>) {
     let target = build.and_then(|build| build.get("target")).and_then(Node::text);
     let stage = match target {
         Some(name) => image.stages.iter().position(|one| one.name.as_deref() == Some(name)),
@@ -351,11 +361,11 @@ fn hidden(service: &Node, build: Option<&Node>, text: &str, problems: &mut Vec<P
     });
     let is_in_image = |command: &&ShellCommand| {
         command.stage == stage
-            || command.stage < stage && target.is_none() && is_copied(text, command)
+            || command.stage < stage && target.is_none() && is_copied(image.text, command)
     };
-    let filled = image.commands.iter().filter(is_in_image).filter(|one| !is_used_up(&image, one));
+    let filled = image.commands.iter().filter(is_in_image).filter(|one| !is_used_up(image, one));
     let filled: Vec<(String, &str)> = filled.filter_map(fills).collect();
-    let is_elsewhere = text.contains("UV_PROJECT_ENVIRONMENT");
+    let is_elsewhere = image.text.contains("UV_PROJECT_ENVIRONMENT");
     for mount in mounts(service).iter().filter(|_| !starts) {
         let hides = |(folder, _): &&(String, &str)| {
             let is_below =

@@ -24,17 +24,17 @@ pub(super) fn check(service: &Node, problems: &mut Vec<Problem>) {
 }
 
 /// Checks a service together with the Dockerfile that it builds.
-pub(super) fn with_image(service: &Node, dockerfile: &str, problems: &mut Vec<Problem>) {
+pub(super) fn with_image(service: &Node, image: &Facts<'_>, problems: &mut Vec<Problem>) {
     if ["command", "entrypoint"].iter().any(|key| service.get(key).is_some()) {
         return;
     }
-    let starts = dockerfile.lines().map(str::trim_start);
+    let starts = image.text.lines().map(str::trim_start);
     let is_start = |line: &&str| ["CMD", "ENTRYPOINT"].iter().any(|name| line.starts_with(name));
     let command: Vec<&str> = starts.filter(is_start).collect();
     if !command.is_empty() {
         let text = command.join(" ").replace(['[', ']', '"', ',', '\''], " ");
         again(service, &text, problems);
-    } else if is_stub(dockerfile) {
+    } else if is_stub(image) {
         let line = service.get("build").map_or(service.line, |build| build.line);
         let message =
             "the Dockerfile installs nothing and starts no program, so the service ends at once";
@@ -43,8 +43,7 @@ pub(super) fn with_image(service: &Node, dockerfile: &str, problems: &mut Vec<Pr
 }
 
 /// Returns whether the last stage of a Dockerfile only prints something on a plain distribution.
-fn is_stub(dockerfile: &str) -> bool {
-    let image = Facts::read("Dockerfile", dockerfile);
+fn is_stub(image: &Facts<'_>) -> bool {
     let is_plain = image.stages.last().is_some_and(|stage| {
         let name = rules::image_path(&stage.base);
         ["alpine", "busybox", "debian", "scratch", "ubuntu"].contains(&name)

@@ -81,7 +81,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             }
             let message =
                 if is_of_base { format!("{message} (from the base file)") } else { message };
-            let sure = facts.target.matches(&row.row.gpus, context);
+            let sure = facts.target().matches(&row.row.gpus, context);
             let hit = Hit::new(&row.row.rule, option.line, message).of(&row.row);
             // Commands in comments are examples; nothing runs them as they are.
             let own = facts.line(option.line);

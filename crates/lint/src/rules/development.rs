@@ -59,8 +59,8 @@ const FRAMEWORKS: [&str; 5] = ["django", "fastapi", "flask", "manage.py", "starl
 fn settings(facts: &Facts<'_>) -> Vec<(usize, String)> {
     let last = facts.stages.len();
     let is_on = |one: &Setting| {
-        let value = one.value.to_ascii_lowercase();
-        VARIABLES.iter().any(|(name, values)| *name == one.name && values.contains(&&*value))
+        let is_value = |value: &&str| value.eq_ignore_ascii_case(&one.value);
+        VARIABLES.iter().any(|(name, values)| *name == one.name && values.iter().any(is_value))
     };
     let is_kept = |one: &Setting| match one.scope {
         Scope::Run => true,

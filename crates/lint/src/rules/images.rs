@@ -308,7 +308,7 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
             continue;
         }
         let message = row.row.message.replace("{image}", reference);
-        let sure = facts.target.matches(&row.row.gpus, context);
+        let sure = facts.target().matches(&row.row.gpus, context);
         let hit = Hit::new(&row.row.rule, line, message).of(&row.row);
         let hit = if is_certain { hit } else { hit.at_most(Severity::Warning) };
         if let Some(hit) = for_gpu(hit, sure) {
@@ -388,7 +388,7 @@ pub(super) fn in_base(
     for row in rows.filter(|row| is_about(row, &names, tag.unwrap_or_default())) {
         if is_with_options(row, &merged.options) && !is_with_options(row, &base.options) {
             let message = row.row.message.replace("{image}", &image.text);
-            let sure = facts.target.matches(&row.row.gpus, context);
+            let sure = facts.target().matches(&row.row.gpus, context);
             let hit = Hit::new(&row.row.rule, image.line, message).of(&row.row);
             if let Some(hit) = for_gpu(hit, sure) {
                 found.hit(hit);

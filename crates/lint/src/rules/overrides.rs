@@ -76,45 +76,45 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
             format!("`{name}={value}` is not three numbers"),
         );
     };
-    if facts.target.is_build_only(version, context) {
+    if facts.target().is_build_only(version, context) {
         let message = format!("`{name}={value}` is set, whatever GPU the machine has");
         return found.add("hsa-override-any-gpu", line, message);
     }
     let is_default = facts.line(line).contains(&format!("${{{name}:-"));
-    let is_for_one = facts.target.is_of_all(version, context);
-    let names_others = facts.target.is_mixed() || facts.target.is_own(version, context);
+    let is_for_one = facts.target().is_of_all(version, context);
+    let names_others = facts.target().is_mixed() || facts.target().is_own(version, context);
     if is_default && *scope == Scope::Run && names_others && !is_for_one {
         let message = format!("`{name}={value}` is the default, and the file names other GPUs too");
         let help = format!("write `- {name}`, which passes it only if it is set");
         return found.add_with("hsa-override-any-gpu", line, message, help);
     }
-    if facts.target.is_own(version, context) {
-        if facts.target.is_of_all(version, context) {
+    if facts.target().is_own(version, context) {
+        if facts.target().is_of_all(version, context) {
             found.add("hsa-override-identity", line, format!("`{value}` is the GPU's own version"));
         } else {
             in_example(facts, setting, found);
         }
         return;
     }
-    if facts.target.is_foreign(version, context) {
+    if facts.target().is_foreign(version, context) {
         let message = format!("`{name}={value}` is for another generation of GPUs");
         let hit = Hit::new("hsa-override-other", line, message);
         // The file may target a second GPU as well.
-        let is_sure = !facts.target.is_doubted() && name == ::pins::OVERRIDE;
+        let is_sure = !facts.target().is_doubted() && name == ::pins::OVERRIDE;
         found.hit(if is_sure { hit } else { hit.at_most(Severity::Warning) });
     }
-    if !facts.target.is_known(context) && is_in(*scope, Place::Kept) {
+    if !facts.target().is_known(context) && is_in(*scope, Place::Kept) {
         let message = format!("`{name}={value}` is set, and the file names no GPU");
         return found.add("hsa-override-any-gpu", line, message);
     }
-    if facts.target.is_mixed() && matches!(scope, Scope::Image | Scope::Run) {
+    if facts.target().is_mixed() && matches!(scope, Scope::Image | Scope::Run) {
         let message = format!("`{name}={value}` is set, and the file names several generations");
         found.add("hsa-override-any-gpu", line, message);
     }
     in_example(facts, setting, found);
     for row in &data().overrides {
         let is_listed = row.values.is_empty() || row.values.iter().any(|one| one == value);
-        let sure = facts.target.matches(&row.row.gpus, context);
+        let sure = facts.target().matches(&row.row.gpus, context);
         if !is_listed || sure == Match::Unknown {
             continue;
         }

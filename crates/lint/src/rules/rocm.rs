@@ -40,13 +40,13 @@ pub(super) fn judge(
     // The packages of the release need not be AMD's.
     let is_vague = |row: &RocmRow| named.is_word && row.row.rule == "gpu-without-rocblas";
     let match_of = |row: &RocmRow| {
-        let sure = facts.target.matches(&row.row.gpus, context);
+        let sure = facts.target().matches(&row.row.gpus, context);
         // Advice for one GPU needs a file for that GPU.
         let is_other = sure == Match::Unknown
             || row.is_certain && sure != Match::Certain
             || has_any(facts, &row.unless);
         if row.without_gpu {
-            if facts.target.is_known(context) { Match::No } else { Match::Unknown }
+            if facts.target().is_known(context) { Match::No } else { Match::Unknown }
         } else if is_other {
             Match::No
         } else {
@@ -63,7 +63,7 @@ pub(super) fn judge(
     if !found.is_first(release) {
         return;
     }
-    let for_them = facts.target.named_of(&row.row.gpus);
+    let for_them = facts.target().named_of(&row.row.gpus);
     let says = !for_them.is_empty() && row.row.rule == "gpu-without-rocblas";
     let end = if says { format!(", and the file is for {for_them}") } else { String::new() };
     let mut hit = Hit::new(&row.row.rule, named.line, format!("{}{end}", named.message));

@@ -57,7 +57,7 @@ fn known(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         let is_fine = matches_any(&row.except, value)
             || row.place == Place::Start && !only_starts(facts)
             || !row.beside.is_empty() && !row.beside.iter().any(is_set)
-            || facts.target.names(&row.except_gpus)
+            || facts.target().names(&row.except_gpus)
             || is_own(facts, setting, &row.row.rule, context);
         let names = |rows: &[Releases]| {
             rocm::named_releases(facts).any(|release| rows.iter().any(|one| one.contains(&release)))
@@ -72,9 +72,9 @@ fn known(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
             continue;
         }
         let message = row.row.message.replace("{name}", name).replace("{value}", value);
-        let sure = match facts.target.matches(&row.row.gpus, context) {
+        let sure = match facts.target().matches(&row.row.gpus, context) {
             // An override imitates a GPU of the same family.
-            Match::Unknown if facts.target.names(&row.row.gpus) => Match::Possible,
+            Match::Unknown if facts.target().names(&row.row.gpus) => Match::Possible,
             sure => sure,
         };
         // If no GPU is known, a row about one GPU does not apply.

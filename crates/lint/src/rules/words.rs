@@ -108,7 +108,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         *known.borrow_mut().entry(&row.name).or_insert_with(|| {
             (row.needs.is_empty() || row.needs.iter().any(has))
                 && !row.unless.iter().any(has)
-                && !facts.target.is_only(&row.except_gpus)
+                && !facts.target().is_only(&row.except_gpus)
         })
     };
     for (line, text) in facts.lines() {
@@ -117,7 +117,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         }
         let lower = text.to_ascii_lowercase();
         for Candidate { row, .. } in LINES.matching(&lower) {
-            let sure = facts.target.matches(&row.row.gpus, context);
+            let sure = facts.target().matches(&row.row.gpus, context);
             let is_message = messages.contains(&line);
             let is_idle = is_message || unread.contains(&line);
             let is_advice = !failures.contains(&line) && (row.part == Part::Comments || !is_idle);
@@ -179,7 +179,7 @@ fn in_commands(
             let end = candidate.pattern().and_then(|one| one.find(lower.as_bytes()));
             let line = line_at(command, end.map_or(0, |one| one.end()));
             let hit = Hit::new(&row.row.rule, line, row.row.message.as_str()).of(&row.row);
-            let sure = facts.target.matches(&row.row.gpus, context);
+            let sure = facts.target().matches(&row.row.gpus, context);
             let is_unknown = sure == Match::Unknown && !row.without_gpu;
             let is_other = command.is_for_other && FOR_VENDOR.contains(&&*row.row.rule);
             if let Some(hit) = for_gpu(hit, sure).filter(|_| !is_unknown && !is_other) {
@@ -297,7 +297,7 @@ fn moved_index(
 ) {
     for (at, _) in text.match_indices("https://") {
         let url = &text[at..];
-        let hit = stale_index(url, line, facts.target.only(context), context);
+        let hit = stale_index(url, line, facts.target().only(context), context);
         let Some(hit) = hit else { continue };
         let Some(command) = for_pins(facts, line, url) else {
             found.hit(hit);
