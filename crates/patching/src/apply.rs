@@ -12,6 +12,7 @@ use project::kinds::refuse_others;
 use project::{Project, environment};
 use sources::{Sources, Submodules, TarSummary, WriteTarError};
 
+use crate::bytecode::{self, Bytecode};
 use crate::directory::Directory;
 use crate::prepared::{Prepared, RunProbes, Wanted};
 use crate::records;
@@ -195,7 +196,10 @@ pub(crate) fn write(prepared: &Prepared<Directory>, outcome: &Outcome) -> Result
         old: &record.old,
         new: &record.new,
     });
-    let all: Vec<Replacement<'_>> = files.chain(rows).collect();
+    // Bytecode that Python checks is right for the old sources, too, so it is replaced first.
+    let bytecode = bytecode::checked(directory, &outcome.files);
+    let checked = bytecode.iter().map(Bytecode::replacement);
+    let all: Vec<Replacement<'_>> = checked.chain(files).chain(rows).collect();
     // If a killed run has changed all files, only its RECORD is left.
     let of_records = || {
         let mut of_component = receipt_list.receipts.iter();

@@ -17,6 +17,7 @@
 pub mod apply;
 pub mod audit;
 pub mod auto;
+mod bytecode;
 pub mod directory;
 pub mod hook;
 pub mod installed;

@@ -136,6 +136,29 @@ fn the_record_of_a_package_stays_correct() {
     assert_eq!(project.read(&record), wrong);
 }
 
+/// Python runs the patched source, although the package has bytecode that Python does not check.
+#[test]
+fn bytecode_that_python_does_not_check_does_not_hide_a_patch() {
+    let project = system();
+    let python = |code: &str| {
+        let mut python = Command::new("python3");
+        python.args(["-B", "-c", code]).current_dir(project.path(PACKAGES));
+        String::from_utf8(python.output().unwrap().stdout).unwrap()
+    };
+    let runs = "from vllm.platforms import rocm_platform_plugin; print(rocm_platform_plugin())";
+    let torch = "class version:\n    hip = '7.0'\n\nclass cuda:\n    is_available = lambda: True\n";
+    project.write(&format!("{PACKAGES}/torch.py"), torch);
+    python(
+        "from py_compile import PycInvalidationMode, compile; \
+        compile('vllm/platforms/__init__.py', invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)",
+    );
+    assert_eq!(python(runs), "None\n");
+    project.run(LINE).expect(0).prints("✓ vllm-platform-fallback  applied(1)");
+    assert_eq!(python(runs), "vllm.platforms.rocm.RocmPlatform\n");
+    project.run("patch revert --root system").expect(0);
+    assert_eq!(python(runs), "None\n");
+}
+
 /// A run that is killed after it has changed the files and before it has changed RECORD.
 #[test]
 fn the_next_run_corrects_the_record_that_a_killed_one_left() {
