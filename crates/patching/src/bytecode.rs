@@ -41,9 +41,8 @@ pub(crate) fn checked(tree: &Directory, files: &[FileChange]) -> Vec<Bytecode> {
 
 /// Returns the unchecked bytecode of one source.
 fn of_source(tree: &Directory, source: &str) -> Vec<Bytecode> {
-    let (folder, name) =
-        source.rsplit_once('/').map_or(("", source), |(folder, name)| (folder, name));
-    let Some(module) = name.strip_suffix(".py") else { return Vec::new() };
+    let (folder, file) = source.rsplit_once('/').unwrap_or(("", source));
+    let Some(module) = file.strip_suffix(".py") else { return Vec::new() };
     let folder = if folder.is_empty() { CACHE.to_owned() } else { format!("{folder}/{CACHE}") };
     let cache = folder.parse().ok().and_then(|path| tree.inside(&path));
     let names = cache.map(|cache| cache.names()).unwrap_or_default();

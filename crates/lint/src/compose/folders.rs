@@ -29,12 +29,12 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
     let own = facts.file.rsplit('/').next().unwrap_or(facts.file);
     let has_base = || NAMES.iter().any(|name| exists.exists(facts.file, name) == Some(true));
     let is_first = !is_override(facts) && (NAMES.contains(&own) || has_base());
-    let path = |service: &Node| service.get("build").and_then(|build| images::path(build, None));
-    let text = |path: String| Some((path.clone(), exists.text(facts.file, &path)?));
+    let place = |service: &Node| service.get("build").and_then(|build| images::path(build, None));
+    let with_text = |path: String| Some((path.clone(), exists.text(facts.file, &path)?));
     let entries = services.entries();
     // Many services can build one Dockerfile. It is read once.
     let texts: BTreeMap<String, String> =
-        entries.iter().filter_map(|(_, service)| path(service)).filter_map(text).collect();
+        entries.iter().filter_map(|(_, service)| place(service)).filter_map(with_text).collect();
     let images = texts.iter().map(|(path, text)| (&**path, Facts::read("Dockerfile", text)));
     let images: BTreeMap<&str, Facts<'_>> = images.collect();
     let mut problems = Vec::new();
@@ -48,7 +48,7 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
         relations::sourced(service, facts.file, exists, &mut problems);
         order::impatient(&awaited, name, service, &mut problems);
         let build = service.get("build");
-        let path = path(service);
+        let path = place(service);
         let image = path.as_deref().and_then(|path| images.get(path));
         let text = image.map(|image| image.text);
         if let (Some(build), Some(path), None) = (build, &path, text)
@@ -166,9 +166,9 @@ fn user(service: &Node, image: Option<&Facts<'_>>) -> Option<String> {
     let own = service.get("user").and_then(Node::text).map(interpolated);
     let built = || rules::last_user(image?);
     let known = || {
-        let image = service.get("image").filter(|_| service.get("build").is_none())?;
-        let image = image.text().map(interpolated)?;
-        let path = rules::image_path(&image);
+        let named = service.get("image").filter(|_| service.get("build").is_none())?;
+        let named = named.text().map(interpolated)?;
+        let path = rules::image_path(&named);
         let is_one = |(name, _): &&(&str, &str)| {
             name.strip_suffix('*').map_or(path == *name, |start| path.starts_with(start))
         };
