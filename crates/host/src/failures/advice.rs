@@ -33,10 +33,18 @@ pub(super) fn told<'l>(
     (cause, fitting.into_iter().map(|(_, text)| text).collect())
 }
 
-/// Returns advice that is not of a failure in the form that fits the log, or `None` if it is for
-/// other logs.
-pub(super) fn fitting(text: &str, subjects: &[Subject], seen: &[Seen]) -> Option<String> {
-    Log { subjects, seen, lines: Vec::new() }.fit(text)
+/// Returns advice that is not of a failure in the form that fits the log, without what is for other
+/// logs. Advice that names a text of the `lines` comes first.
+pub(super) fn fitting(
+    texts: &[String],
+    subjects: &[Subject],
+    seen: &[Seen],
+    lines: &[LogLine],
+) -> Vec<String> {
+    let log = Log { subjects, seen, lines: lines.iter().map(|line| line.text.as_str()).collect() };
+    let mut named = log.named(texts);
+    named.sort_by_key(|text| !log.has_quote_of(text));
+    named.into_iter().filter_map(|text| log.fit(text)).collect()
 }
 
 /// The beginnings of advice that refers to the line before it.

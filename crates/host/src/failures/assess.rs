@@ -151,8 +151,8 @@ pub(super) trait Known {
     fn is_follow_up(&self, line: &[u8]) -> bool;
     /// Returns whether the log may come from a subject.
     fn may_be_about(&self, subject: usize) -> bool;
-    /// Returns a text in the form that fits the log, if it does.
-    fn fitting(&self, text: &str) -> Option<String>;
+    /// Returns the texts that fit the log and the lines that show the failure.
+    fn fitting(&self, texts: &[String], lines: &[LogLine]) -> Vec<String>;
 }
 
 /// What a log without a known failure shows. Nobody has confirmed the cause.
@@ -311,9 +311,10 @@ impl Assessor {
             std::mem::swap(&mut own, &mut fix);
         }
         fix.extend(own);
-        let fix: Vec<String> = fix.iter().filter_map(|one| known.fitting(one)).collect();
-        let learn = learn.into_iter().flat_map(&advice);
-        let learn: Vec<String> = learn.filter_map(|one| known.fitting(&one)).collect();
+        let lines = lines(log, found, near.first().map(|(line, _)| *line), more);
+        let fix = known.fitting(&fix, &lines);
+        let learn: Vec<String> = learn.into_iter().flat_map(&advice).collect();
+        let learn = known.fitting(&learn, &lines);
         if fix.is_empty() && learn.is_empty() {
             return None;
         }
@@ -324,7 +325,7 @@ impl Assessor {
             component: component.map(|one| one.name.as_str()),
             what: filled(&kind.what).unwrap_or_else(|| kind.what.clone()),
             place,
-            lines: lines(log, found, near.first().map(|(line, _)| *line), more),
+            lines,
             fix,
             more: learn,
             report: component.and_then(|one| one.report.as_deref()),
