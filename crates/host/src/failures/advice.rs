@@ -34,7 +34,8 @@ pub(super) fn told<'l>(
 }
 
 /// Returns advice that is not of a failure in the form that fits the log, without what is for other
-/// logs. Advice that names a text of the `lines` comes first.
+/// logs. Advice that starts with a quote and a colon is only for `lines` that contain the quote, and
+/// comes first.
 pub(super) fn fitting(
     texts: &[String],
     subjects: &[Subject],
@@ -42,9 +43,15 @@ pub(super) fn fitting(
     lines: &[LogLine],
 ) -> Vec<String> {
     let log = Log { subjects, seen, lines: lines.iter().map(|line| line.text.as_str()).collect() };
-    let mut named = log.named(texts);
-    named.sort_by_key(|text| !log.has_quote_of(text));
-    named.into_iter().filter_map(|text| log.fit(text)).collect()
+    let quote = |text: &'_ String| {
+        let (quote, _) = text.strip_prefix('`')?.split_once("`: ")?;
+        (!quote.contains('`')).then(|| lines.iter().any(|line| has_quote(&line.text, quote)))
+    };
+    let (here, other): (Vec<_>, Vec<_>) = texts
+        .iter()
+        .filter(|text| quote(text) != Some(false))
+        .partition(|text| quote(text).is_some());
+    here.into_iter().chain(other).filter_map(|text| log.fit(text)).collect()
 }
 
 /// The beginnings of advice that refers to the line before it.

@@ -43,6 +43,21 @@ fn each_kind_of_failure_is_recognised_in_its_log() {
     assert_eq!(covered, kinds.collect(), "each kind has a log");
 }
 
+/// Advice that starts with a quote is only for lines that contain the quote.
+#[test]
+fn advice_fits_the_words_of_the_line() {
+    let failures = without_rows();
+    let fix = |log: &str| assessed(&failures, log).unwrap().fix;
+    let of_mpi = fix("ld.lld: error: undefined symbol: MPI_Init\n");
+    assert!(of_mpi[0].starts_with("`MPI_`: link MPI"), "{of_mpi:?}");
+    assert!(!of_mpi.iter().any(|one| one.contains("fopenmp")), "{of_mpi:?}");
+    let of_other = fix("ld.lld: error: undefined symbol: example_part\n");
+    assert!(!of_other.iter().any(|one| one.starts_with('`')), "{of_other:?}");
+    // A command in backticks is no such quote.
+    let of_binary = fix("./tool: Exec format error\n");
+    assert!(of_binary[0].starts_with("`file NAME` shows"), "{of_binary:?}");
+}
+
 /// The component is the one that the line that decides names, or the innermost frame.
 #[test]
 fn the_component_that_failed_is_named() {
