@@ -61,7 +61,7 @@ fn is_stub(dockerfile: &str) -> bool {
 }
 
 /// Returns the words that a service starts.
-fn command(service: &Node) -> String {
+pub(super) fn command(service: &Node) -> String {
     let nodes = ["entrypoint", "command"].into_iter().filter_map(|key| service.get(key));
     let texts = nodes.flat_map(|node| {
         node.text().into_iter().chain(node.items().iter().filter_map(|item| item.text()))

@@ -34,6 +34,7 @@ mod owners;
 mod probed;
 mod readers;
 mod registry;
+mod rejudged;
 mod relations;
 mod remarked;
 mod remarks;
