@@ -10,7 +10,7 @@ use crate::shell::{UNKNOWN, Word};
 use crate::{Context, Facts, Findings, Hit, Severity, compose, quadlets};
 
 /// Rules about the isolation of containers, which do not apply to examples.
-const EXAMPLES: [&str; 4] = ["container-unconfined", IPC, "network-shared", OPEN];
+const EXAMPLES: [&str; 3] = ["container-unconfined", IPC, "network-shared"];
 
 /// The rule for the host's shared memory.
 const IPC: &str = "ipc-shared";

@@ -14,6 +14,7 @@ mod exposed;
 mod failures;
 mod fresh;
 mod growth;
+mod guarded;
 mod held;
 mod heldout;
 mod hosts;
