@@ -147,12 +147,19 @@ pub(crate) fn comments(text: &str, facts: &mut Facts<'_>) {
     }
     // Only the options count: users choose the image and the variables.
     let (images, settings) = (facts.images.len(), facts.settings.len());
+    let before = facts.containers.len();
     for command in shell::commands("x.sh", &script) {
         containers::read(&command, facts);
+    }
+    for container in facts.containers.iter_mut().skip(before) {
+        container.options.push(containers::named(COMMENT, None, 1));
     }
     facts.images.truncate(images);
     facts.settings.truncate(settings);
 }
+
+/// Marks a container that only a comment names.
+const COMMENT: &str = "--comment";
 
 fn starts_with_engine(command: &str) -> bool {
     ["docker run ", "podman run "].iter().any(|run| format!("{command} ").starts_with(run))
@@ -178,7 +185,7 @@ mod tests {
         let text =
             "# A tool.\n# docker run --device /dev/kfd \\\n#   --ipc=host a/b\nFROM scratch\n";
         let found = Facts::read("Dockerfile", text);
-        assert_eq!(all(&found), ["2:--device=/dev/kfd", "3:--ipc=host"]);
+        assert_eq!(all(&found), ["2:--device=/dev/kfd", "3:--ipc=host", "1:--comment"]);
         assert_eq!(found.images.len(), 1);
     }
 }

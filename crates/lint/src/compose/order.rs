@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::interpolated;
+use super::relations::command;
 use crate::Exists;
 use crate::facts::{Facts, Problem};
 use crate::rules;
@@ -177,7 +178,7 @@ pub(super) fn impatient(
     let (Some(check), Some(own)) = (service.get("healthcheck"), name.text()) else { return };
     let image = service.get("image").and_then(Node::text).map(interpolated).unwrap_or_default();
     let is_model = MODELS.iter().any(|part| rules::image_path(&image).starts_with(part));
-    if !is_model || !awaited.contains(own) || check.get("test").is_none() {
+    if !is_model || !awaited.contains(own) || check.get("test").is_none() || is_router(service) {
         return;
     }
     let of = |key: &str, default: u64| match check.get(key).and_then(Node::text) {
@@ -197,6 +198,29 @@ pub(super) fn impatient(
         let line = line.map_or(check.line, |(key, _)| key.line);
         problems.push(Problem { rule: "healthcheck-early", line, message });
     }
+}
+
+/// Options and variables with which llama.cpp's server loads a model only at its first request.
+const ROUTERS: [&str; 4] =
+    ["--models-dir", "--models-preset", "LLAMA_ARG_MODELS_DIR", "LLAMA_ARG_MODELS_PRESET"];
+
+/// Options and variables that name the model which llama.cpp's server loads when it starts.
+const LOADED: [&str; 6] =
+    ["-m", "--model", "-hf", "--hf-repo", "LLAMA_ARG_MODEL", "LLAMA_ARG_HF_REPO"];
+
+/// Returns whether a service is llama.cpp's server without a model of its own, which answers at once.
+fn is_router(service: &Node) -> bool {
+    let mut words = command(service);
+    for node in service.get("environment").into_iter() {
+        let names = node.entries().iter().filter_map(|(name, _)| name.text());
+        let items = node.items().iter().filter_map(|item| item.text());
+        words.extend(names.chain(items).flat_map(|one| [" ", one]));
+    }
+    let has = |names: &[&str]| {
+        let mut all = words.split([' ', '=', '"', '\'', ',', '[', ']']);
+        all.any(|word| names.contains(&word))
+    };
+    has(&ROUTERS) && !has(&LOADED)
 }
 
 /// Returns the seconds of a duration: `90s`, `1m30s`, `2h`.

@@ -60,7 +60,7 @@ fn is_stub(image: &Facts<'_>) -> bool {
 }
 
 /// Returns the words that a service starts.
-fn command(service: &Node) -> String {
+pub(super) fn command(service: &Node) -> String {
     let nodes = ["entrypoint", "command"].into_iter().filter_map(|key| service.get(key));
     let texts = nodes.flat_map(|node| {
         node.text().into_iter().chain(node.items().iter().filter_map(|item| item.text()))

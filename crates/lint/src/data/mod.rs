@@ -192,6 +192,8 @@ pub struct Data {
     pub(crate) need_torch: Vec<String>,
     pub(crate) pin_torch: Vec<String>,
     pub(crate) use_torch: Vec<String>,
+    /// Those of them that accept every release of torch, torchvision and torchaudio.
+    pub(crate) any_torch: Vec<String>,
     /// Python packages that require `triton` by this name.
     pub(crate) need_triton: Vec<String>,
     /// Patterns of AMD's packages whose names begin with `rocm-`.

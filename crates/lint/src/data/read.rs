@@ -104,6 +104,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             need_torch: take("need-torch"),
             pin_torch: take("pin-torch"),
             use_torch: take("use-torch"),
+            any_torch: take("any-torch"),
             need_triton: take("need-triton"),
             rocm_packages: take("rocm-packages"),
             ubuntu_packages: take("ubuntu-packages"),

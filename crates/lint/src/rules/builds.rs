@@ -239,6 +239,9 @@ fn built(
     }
 }
 
+/// The variable with which pip uses no cache.
+const OFF: &str = "PIP_NO_CACHE_DIR";
+
 /// Options with which pip uses no cache.
 const NO_CACHE: [&str; 2] = ["--no-cache-dir", "--no-cache"];
 
@@ -266,7 +269,10 @@ fn cache_mounts(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let is_off = |words: &Vec<&str>| words.iter().any(|word| NO_CACHE.contains(word));
         if !fetching.is_empty() && fetching.iter().all(is_off) {
             let message = "with `--no-cache-dir`, pip does not use the cache that is mounted";
-            found.add("cache-mount-unused", own.line, message);
+            let hit = Hit::new("cache-mount-unused", own.line, message);
+            let is_off_everywhere = facts.code.contains(OFF);
+            let help = format!("remove `--no-cache-dir`, and `{OFF}` too");
+            found.hit(if is_off_everywhere { hit.help(help) } else { hit });
         }
     }
 }
@@ -334,7 +340,9 @@ fn search_paths(facts: &Facts<'_>, found: &mut Findings<'_>) {
     for setting in facts.settings.iter().filter(|one| is_search_path(one)) {
         let Setting { name, value, line, .. } = setting;
         let is_empty = |part: &str| part.is_empty();
-        let has_empty = value.contains(':') && value.split(':').any(is_empty);
+        // The last place matters only for what no earlier folder has: seldom for a library.
+        let front = value.strip_suffix(':').filter(|_| name != "PATH").unwrap_or(value);
+        let has_empty = front.contains(':') && front.split(':').any(is_empty);
         if has_empty || is_unset(facts, setting) {
             let message = format!("`{name}` contains the current folder, as an empty part");
             found.add("search-path-open", *line, message);

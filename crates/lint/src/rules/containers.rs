@@ -190,7 +190,8 @@ fn group_settings(facts: &Facts<'_>, found: &mut Findings<'_>) {
 
 /// Checks for the GID of a machine's `render` group.
 fn group_numbers(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    for container in &facts.containers {
+    // A unit is for one host.
+    for container in facts.containers.iter().filter(|_| facts.kind != Kind::Unit) {
         let has = |start: &str| container.options.iter().any(|one| one.text.starts_with(start));
         let is_gpu = has("--device=/dev/kfd") || has("--device=/dev/dri");
         for option in container.options.iter().filter(|_| is_gpu) {
@@ -202,9 +203,19 @@ fn group_numbers(facts: &Facts<'_>, found: &mut Findings<'_>) {
             let asks = |text: &str| {
                 ["adjust", "your", "getent", "stat -c"].iter().any(|word| text.contains(word))
             };
+            // A comment at the start can say how to find the number.
+            let says = |text: &&str| {
+                let gid = group.unwrap_or_default();
+                text.trim_start().starts_with('#')
+                    && text.contains(gid)
+                    && text.to_ascii_lowercase().contains("render")
+            };
+            let is_said = group.is_some() && facts.before(option.line).iter().any(says);
             // Users can set the variable, even if it has a default.
-            let is_open =
-                own.contains('$') || asks(own) || comments.into_iter().any(|text| asks(text));
+            let is_open = is_said
+                || own.contains('$')
+                || asks(own)
+                || comments.into_iter().any(|text| asks(text));
             if let Some(gid) = group.filter(|gid| is_chosen(gid)).filter(|_| !is_open) {
                 let message = format!("`{gid}` is the GID of a group on one machine");
                 let hit = Hit::new("group-number", option.line, message);

@@ -11,7 +11,7 @@ use crate::facts::Package;
 use crate::python::is_pip;
 use crate::shell::{ShellCommand, UNKNOWN, Word};
 use crate::specifier::requirement;
-use crate::{Facts, Findings, Kind};
+use crate::{Facts, Findings, Hit, Kind};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if matches!(facts.kind, Kind::Dockerfile | Kind::Shell) {
@@ -95,7 +95,10 @@ fn replaced(facts: &Facts<'_>, found: &mut Findings<'_>) {
                 "`{}` requires one release of torch, and pip takes that one from the default index",
                 package.name
             );
-            return found.add("torch-replaced", package.line, message);
+            let hit = Hit::new("torch-replaced", package.line, message);
+            // Its wheels have CUDA kernels, so a constraint does not help.
+            let help = "use SGLang's image for ROCm, or build SGLang from source for ROCm; the package requires CUDA kernels";
+            return found.hit(if package.name == "sglang" { hit.help(help) } else { hit });
         }
     }
 }

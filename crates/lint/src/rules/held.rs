@@ -231,9 +231,13 @@ fn clones_user(facts: &Facts<'_>, number: usize) -> bool {
         let words = one.texts();
         words[0] == "git" && words.contains(&"clone")
     };
+    let has_all = ["torch", "torchvision", "torchaudio"]
+        .iter()
+        .all(|name| facts.packages.iter().any(|one| one.name == *name && one.command < number));
     let is_project = |word: &&str| {
         let name = word.trim_end_matches(".git").rsplit('/').next().unwrap_or_default();
-        word.contains("://") && data().use_torch.iter().any(|own| own.eq_ignore_ascii_case(name))
+        let is_in = |all: &[String]| all.iter().any(|own| own.eq_ignore_ascii_case(name));
+        word.contains("://") && is_in(&data().use_torch) && !(has_all && is_in(&data().any_torch))
     };
     let last = facts.commands[..number].iter().rfind(clones);
     last.is_some_and(|one| one.texts().iter().any(is_project))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::contradictions::{LONGEST, releases_after};
 use super::rocm::{self, Named};
-use super::unread;
+use super::{packages, unread};
 use crate::{Context, Facts, Findings, Kind};
 
 /// Rules about the age of a ROCm release.
@@ -58,6 +58,11 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         return;
     }
     let unread = unread::lines(facts);
+    let unused = |line: usize| {
+        let mut own =
+            facts.commands.iter().filter(|one| one.words.iter().any(|word| word.line == line));
+        own.any(|one| packages::leaves_index(facts, one))
+    };
     let mut first: Option<(usize, String)> = None;
     let mut all: BTreeSet<String> = BTreeSet::new();
     for (line, text) in facts.lines().filter(|(_, text)| !facts.kind.is_comment(text)) {
@@ -76,7 +81,9 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             first.get_or_insert_with(|| (line, release.clone()));
         }
     }
-    let Some((line, release)) = first.filter(|_| all.len() == 1) else { return };
+    let Some((line, release)) = first.filter(|(line, _)| all.len() == 1 && !unused(*line)) else {
+        return;
+    };
     let message = format!("the line names ROCm {release}");
     let named = Named { release: &release, line, is_series: true, is_word: true, message };
     rocm::judge(named, facts, context, found);

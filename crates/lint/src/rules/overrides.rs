@@ -2,7 +2,7 @@
 
 use ::names::GfxVersion;
 
-use super::variables::{has_default, is_in, source_of};
+use super::variables::{comment_above, has_default, is_in, source_of};
 use super::{for_gpu, targets};
 use crate::data::{Place, data};
 use crate::shell::{Scope, Setting, UNKNOWN};
@@ -77,8 +77,10 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         );
     };
     if facts.target().is_build_only(version, context) {
-        let message = format!("`{name}={value}` is set, whatever GPU the machine has");
-        return found.add("hsa-override-any-gpu", line, message);
+        let message =
+            format!("`{name}={value}` is set, and the code is built for a GPU with this version");
+        let help = "remove it: this GPU needs no override; if the code is for similar GPUs too, name them in a comment";
+        return found.add_with("hsa-override-any-gpu", line, message, help);
     }
     let is_default = facts.line(line).contains(&format!("${{{name}:-"));
     let is_for_one = facts.target().is_of_all(version, context);
@@ -89,9 +91,9 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         return found.add_with("hsa-override-any-gpu", line, message, help);
     }
     if facts.target().is_own(version, context) {
-        if facts.target().is_of_all(version, context) {
+        if facts.target().is_of_all(version, context) && !is_deliberate(facts, line) {
             found.add("hsa-override-identity", line, format!("`{value}` is the GPU's own version"));
-        } else {
+        } else if !facts.target().is_of_all(version, context) {
             in_example(facts, setting, found);
         }
         return;
@@ -128,6 +130,19 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
             found.hit(hit);
         }
     }
+}
+
+/// Words of comments of people who know that the override is the GPU's own version.
+const KNOWN: [&str; 7] =
+    ["deliberate", "intention", "not spoof", "own isa", "own version", "self pin", "self-pin"];
+
+/// Returns whether the comment above a line says that the override is meant so.
+fn is_deliberate(facts: &Facts<'_>, line: usize) -> bool {
+    let says = |text: &str| {
+        let lower = text.to_ascii_lowercase();
+        KNOWN.iter().any(|word| lower.contains(word))
+    };
+    comment_above(facts, line).any(says) || says(facts.line(line))
 }
 
 /// Parts of the names of files that people copy.

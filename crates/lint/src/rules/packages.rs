@@ -369,6 +369,26 @@ pub(super) fn names_rocm(command: &ShellCommand) -> bool {
     })
 }
 
+/// Returns whether a command takes nothing from PyTorch's index: it names only packages that this
+/// index does not have, and keeps the torch that is installed.
+pub(super) fn leaves_index(facts: &Facts<'_>, command: &ShellCommand) -> bool {
+    let words = command.texts();
+    let is_own = |one: &&Package| {
+        let at = one.command.checked_sub(1).and_then(|at| facts.commands.get(at));
+        at.is_some_and(|own| std::ptr::eq(own, command))
+    };
+    let is_there = |one: &Package| {
+        one.name.contains("torch") || one.name.contains("triton") || one.name == "xformers"
+    };
+    let mut own = facts.packages.iter().filter(is_own).peekable();
+    let keeps = ["--no-build-isolation", "--no-deps"].iter().any(|one| words.contains(one));
+    keeps
+        && words.iter().any(|word| word.contains("download.pytorch.org"))
+        && !words.iter().any(|word| matches!(*word, "-r" | "--requirement"))
+        && own.peek().is_some()
+        && !own.any(is_there)
+}
+
 /// Programs that only download, build, install or check packages.
 pub(super) const HELPERS: [&str; 15] = [
     "black",
@@ -454,7 +474,7 @@ fn indexes<'f>(
             && package.command.checked_sub(1).and_then(|at| facts.commands.get(at)) == Some(command)
             && rocm_of(package).is_some()
     });
-    if has_extra && names_rocm(command) && !is_uv && !has_stamp {
+    if has_extra && names_rocm(command) && !is_uv && !has_stamp && !leaves_index(facts, command) {
         found.add("extra-index-url", line, "the ROCm index and the default index are merged");
     }
 }

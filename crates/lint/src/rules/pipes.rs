@@ -57,7 +57,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
             format!("`tee` succeeds even if {program} fails, and nothing sets `pipefail`");
         let hit = Hit::new(LOST, line, message);
         let is_step = facts.kind == Kind::Dockerfile && step(before).is_some();
-        let is_step = is_step && !is_needed(facts, at);
+        let is_step = is_step && !is_needed(facts, at) && !is_tested(facts, at);
         return found.hit(if is_step {
             hit.help("write `SHELL [\"/bin/bash\", \"-o\", \"pipefail\", \"-c\"]` before it, or leave `tee` out: the builder keeps the messages")
         } else {
@@ -77,6 +77,21 @@ pub(super) fn is_needed(facts: &Facts<'_>, at: usize) -> bool {
     let joined = facts.commands[at..].windows(2).take_while(|two| two[0].operator == Operator::And);
     let mut later = joined.map(|two| &two[1]).take_while(is_in);
     later.any(|one| NEED.contains(&one.words[0].text.as_str()))
+}
+
+/// The number of instructions in which a test of the result is looked for.
+const SOON: usize = 3;
+
+/// Returns whether one of the next instructions tests the result: it imports a package or asks a
+/// program for its version.
+fn is_tested(facts: &Facts<'_>, at: usize) -> bool {
+    let line = facts.commands[at].words[0].line;
+    let next = facts.instructions().iter().filter(|one| one.line > line);
+    let mut runs = next.filter(|one| parts(one).0 == "RUN").take(SOON);
+    runs.any(|one| {
+        let is_import = one.text.contains(" -c ") && one.text.contains("import ");
+        is_import || one.text.contains(" --version") || one.text.contains("pip show")
+    })
 }
 
 /// Returns whether the shell would stop if a command fails: it is no test, and in a Dockerfile, part

@@ -282,6 +282,15 @@ fn secrets(facts: &Facts<'_>, exists: &dyn Exists, found: &mut Findings<'_>) {
     let file = EXAMPLES
         .iter()
         .find(|file| exists.text(facts.file, file).is_some_and(|text| has_secret(&text)));
+    let has_file = || exists.exists(facts.file, ".git") == Some(true);
+    let names_file = facts.text.contains("--env-file") || facts.text.contains("env_file");
+    let has_git_only = file.is_none() && is_missing && is_copied && (names_file || has_file());
+    if has_git_only && !facts.code.contains("rm -rf .git") {
+        let message =
+            "no `.dockerignore` excludes `.git` and a local `.env`, so the image gets them too";
+        let hit = Hit::new("password-in-file", copy.line, message).at_most(Severity::Information);
+        return found.hit(hit.help("write a `.dockerignore` with `.git` and `.env`"));
+    }
     if let Some(file) = file.filter(|_| is_copied && !facts.code.contains(".env")) {
         let message = match *file {
             ".env" => "`.env` with its secrets becomes part of the image".to_owned(),

@@ -64,7 +64,7 @@ fn in_script(facts: &Facts<'_>, files: &dyn Exists, found: &mut Findings<'_>) {
 }
 
 /// Names of compose files in the folder above.
-const ABOVE: [&str; 6] = [
+pub(super) const ABOVE: [&str; 6] = [
     "../compose.yaml",
     "../compose.yml",
     "../docker-compose.amd.yml",

@@ -6,7 +6,7 @@ use super::contradictions::releases_after;
 use super::mentions::series;
 use super::packages::rocm_of;
 use super::variables::is_in;
-use super::{for_gpu, images, unread};
+use super::{for_gpu, images, packages, unread};
 use crate::data::{Place, RocmRow, data};
 use crate::shell::{Scope, Setting, ShellCommand, UNKNOWN, Word};
 use crate::target::Match;
@@ -204,8 +204,13 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         // Stamped packages are judged by their own stamp, wherever they come from.
         let is_stamped =
             facts.packages.iter().any(|one| one.stage == stage && rocm_of(one).is_some());
+        let takes_nothing = || {
+            let has = |one: &&ShellCommand| one.words.iter().any(|word| word.line == line);
+            let mut own = facts.commands.iter().filter(has);
+            own.any(|one| packages::leaves_index(facts, one))
+        };
         // One finding for each release of a stage is enough.
-        if !is_stamped && seen.insert((stage, release.clone())) {
+        if !is_stamped && !takes_nothing() && seen.insert((stage, release.clone())) {
             let message = format!("a package source provides ROCm {release}");
             // A PyTorch index is for the newest release of its series.
             let is_series = url.contains(PYTORCH);

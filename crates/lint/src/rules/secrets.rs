@@ -1,5 +1,6 @@
 //! Keys and passwords whose value is a placeholder that everyone knows.
 
+use super::stages::{last_stages, parts};
 use crate::facts::Container;
 use crate::shell::{Scope, UNKNOWN};
 use crate::{Facts, Findings, Hit, Kind, Severity};
@@ -176,6 +177,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
             }
         }
         Kind::Shell => token(facts, found),
+        Kind::Dockerfile => baked(facts, found),
         _ => {}
     }
 }
@@ -252,6 +254,54 @@ fn is_placeholder(name: &str, value: &str) -> bool {
     let is_yours = value.starts_with("your-") || value.starts_with("your_");
     let signs = ends(&SIGNS) || SIGNS_EXACTLY.contains(&&*name);
     !is_foreign && (ends(&OWN) && is_plain || signs && (is_yours || is_plain))
+}
+
+/// Ends of the names of build arguments that are secret.
+const ARGUMENTS: [&str; 6] = ["API_KEY", "ACCESS_KEY", "PASSWORD", "SECRET", "SECRET_KEY", "TOKEN"];
+
+/// Checks for a secret build argument that the image keeps: in a variable, or in its history.
+fn baked(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let all = facts.instructions();
+    let stages = last_stages(facts, all);
+    let mut secret: Vec<&str> = Vec::new();
+    for own in all.iter().filter(|own| stages.contains(&own.stage)) {
+        let (name, rest) = parts(own);
+        let uses = |one: &&&str| {
+            let after = |start: String| {
+                let goes_on = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                rest.split(start.as_str()).skip(1).any(|end| !end.starts_with(goes_on))
+            };
+            after(format!("${one}")) || after(format!("${{{one}"))
+        };
+        match &*name {
+            "ARG" => {
+                let words = rest.split_whitespace();
+                let names = words.filter_map(|word| word.split('=').next());
+                secret.extend(names.filter(|one| ARGUMENTS.iter().any(|end| one.ends_with(end))));
+            }
+            "ENV" => {
+                if let Some(one) = secret.iter().find(uses) {
+                    let message = format!(
+                        "`ENV` writes the build argument `{one}` into the image, where everyone can read it"
+                    );
+                    let hit = Hit::new(RULE, own.line, message);
+                    return found.hit(hit.help(format!(
+                        "pass `{one}` when the container starts, and to a build with `RUN --mount=type=secret`"
+                    )));
+                }
+            }
+            "RUN" if !rest.contains("--mount=type=secret") => {
+                if let Some(one) = secret.iter().find(uses) {
+                    let message = format!(
+                        "the history of the image contains the build argument `{one}`, which this `RUN` uses"
+                    );
+                    let hit = Hit::new(RULE, own.line, message).at_most(Severity::Information);
+                    return found.hit(hit.help("use `RUN --mount=type=secret`"));
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Variables with the token of a user of Hugging Face.

@@ -321,7 +321,13 @@ fn local_by_default(
     let Some((name, others)) = server else { return };
     let chooses =
         |place: &str| others.iter().any(|other| place.contains(other)) || names_all(place);
-    let files = context.exists.map_or_else(Vec::new, |files| files.compose_files(facts.file));
+    let mut files = context.exists.map_or_else(Vec::new, |files| files.compose_files(facts.file));
+    // The compose file in the folder above may build this folder.
+    let above = |folder: &dyn crate::Exists| {
+        let texts = super::reached::ABOVE.iter().filter_map(|path| folder.text(facts.file, path));
+        texts.collect::<Vec<_>>()
+    };
+    files.extend(context.exists.map_or_else(Vec::new, above));
     if text.contains("--help")
         || chooses(&text)
         || chooses(facts.text)

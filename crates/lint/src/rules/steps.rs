@@ -133,7 +133,7 @@ fn changes_folder(all: &[Instruction], at: usize, found: &mut Findings<'_>) {
     };
     // `make -C FOLDER`, `pip install ./FOLDER`
     let name = folder.trim_end_matches('/').rsplit('/').next().unwrap_or(folder);
-    let mut pieces = next.split(|c: char| c.is_whitespace() || c == '/');
+    let mut pieces = next.split(|c: char| c.is_whitespace() || matches!(c, '/' | '['));
     let names_it =
         pieces.any(|word| word == name) || next.contains("--prefix") || next.contains(" -C ");
     if !names_it && (LOCAL.contains(&first) || next.split_whitespace().any(is_here)) {

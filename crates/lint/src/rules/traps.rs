@@ -34,7 +34,9 @@ fn first_line(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
     let Some(first) = lines.first().filter(|first| !first.starts_with("#!")) else { return };
     if ["#/bin/", "#/usr/bin/", "# !/bin/", "!#/bin/"].iter().any(|form| first.starts_with(form)) {
-        return found.add("shebang", 1, format!("`{first}` is only a comment"));
+        let hit = Hit::new("shebang", 1, format!("`{first}` is only a comment"));
+        let is_loaded = is_for_source(facts);
+        return found.hit(if is_loaded { hit.at_most(Severity::Information) } else { hit });
     }
     if let Some(at) = lines.iter().position(|line| line.starts_with("#!/")) {
         return found.add("shebang", at + 1, "`#!` is not on the first line");

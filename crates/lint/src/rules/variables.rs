@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ::pins::Releases;
 
 use super::overrides::is_override;
-use super::{folder, for_gpu, images, ollama, overrides, packages, rocm, targets, unread};
+use super::{folder, for_gpu, images, ollama, overrides, packages, rocm, stages, targets, unread};
 use crate::containers;
 use crate::data::{Place, VariableRow, data, matches_any};
 use crate::shell::{Missing, Scope, Setting, UNKNOWN, Word};
@@ -251,14 +251,28 @@ fn has_reason(facts: &Facts<'_>, setting: &Setting) -> bool {
         REASONS.iter().any(|reason| lower.contains(reason)) || comment.contains(&setting.name)
     };
     // A commented-out setting is not a reason.
-    let is_comment = |line: &&&str| {
-        let text = line.trim_start();
-        text.starts_with('#') && !text.contains(&format!("{}=", setting.name))
+    let is_out = |text: &str| {
+        let code = text.trim_start_matches(['#', '-', ' ']);
+        let code = ["ENV ", "export ", "Environment="]
+            .iter()
+            .find_map(|one| code.strip_prefix(one))
+            .unwrap_or(code);
+        code.starts_with(&format!("{}=", setting.name)) && code.split_whitespace().count() == 1
     };
-    let above = facts.before(setting.line).iter().rev();
-    let above = above.take_while(|line| line.trim_start().starts_with('#'));
     facts.line(setting.line).split_once(" # ").is_some_and(|(_, comment)| is_reason(comment))
-        || above.filter(is_comment).any(|comment| is_reason(comment))
+        || comment_above(facts, setting.line).any(|text| !is_out(text) && is_reason(text))
+}
+
+/// Returns the lines of the comment above a line, or above its instruction, from below.
+pub(super) fn comment_above<'f>(
+    facts: &'f Facts<'_>,
+    line: usize,
+) -> impl Iterator<Item = &'f str> {
+    let own = stages::instruction_of(facts.instructions(), line).map_or(line, |own| own.line);
+    let start =
+        if facts.line(line.saturating_sub(1)).trim_start().starts_with('#') { line } else { own };
+    let above = facts.before(start).iter().rev().copied();
+    above.take_while(|text| text.trim_start().starts_with('#'))
 }
 
 /// Returns whether a variable is for an interactive container, in which a person may build

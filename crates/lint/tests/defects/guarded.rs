@@ -1,0 +1,109 @@
+//! Gaps in safety that experts saw in files and lint did not, as classes, on 2026-12-01.
+
+use lint::{Context, Exists};
+
+use super::{NONE, expect};
+use crate::findings_in;
+
+/// The files around the file that is checked, by their relative paths.
+#[derive(Debug)]
+struct Around(&'static [&'static str]);
+
+impl Exists for Around {
+    fn exists(&self, _: &str, path: &str) -> Option<bool> {
+        Some(self.0.contains(&path))
+    }
+}
+
+#[test]
+fn an_image_keeps_a_secret_build_argument() {
+    let text = |own: &str| format!("FROM docker.io/a/b@sha256:1\n{own}\n");
+    for (own, expected) in [
+        ("ARG HF_TOKEN\nENV HF_TOKEN=${HF_TOKEN}", &["3 warning"][..]),
+        ("ARG HF_TOKEN\nENV HF_TOKEN $HF_TOKEN", &["3 warning"]),
+        ("ARG HF_TOKEN=\"\"\nENV A=1 \\\n    HF_TOKEN=$HF_TOKEN", &["3 warning"]),
+        ("ARG OPENAI_API_KEY\nENV OPENAI_API_KEY=$OPENAI_API_KEY", &["3 warning"]),
+        ("ARG HF_TOKEN\nRUN hf download --token $HF_TOKEN a/b", &["3 information"]),
+        // Nothing keeps them.
+        ("ARG HF_TOKEN\nRUN echo a", &[]),
+        ("ARG HF_TOKEN_FILE\nENV HF_TOKEN_PATH=$HF_TOKEN_FILE", &[]),
+        ("ARG MAX_TOKENS\nENV MAX_TOKENS=$MAX_TOKENS", &[]),
+        ("ARG HF_TOKEN\nENV A=$HF_TOKEN_PATH", &[]),
+        ("RUN --mount=type=secret,id=hf HF_TOKEN=$(cat /run/secrets/hf) hf download a/b", &[]),
+        // The last stage has another history.
+        ("ARG HF_TOKEN\nENV HF_TOKEN=$HF_TOKEN\nFROM docker.io/a/b@sha256:1", &[]),
+    ] {
+        expect("password-in-file", NONE, &[("Dockerfile", &text(own), expected)]);
+    }
+}
+
+#[test]
+fn a_key_is_an_argument_of_a_server() {
+    let unit = |own: &str| format!("[Service]\nExecStart=/opt/llama/bin/llama-server {own}\n");
+    for (own, expected) in [
+        ("-m /m --api-key __KEY__ --jinja", &["2 information"][..]),
+        ("-m /m --api-key=${KEY}", &["2 information"]),
+        ("-m /m --api-key-file /etc/key", &[]),
+        ("-m /m --api-key none", &[]),
+        ("-m /m --api-key sk-dummy", &[]),
+        ("-m /m", &[]),
+    ] {
+        expect("token-in-arguments", NONE, &[("a.service", &unit(own), expected)]);
+    }
+    let script = "vllm serve a/b --api-key \"$KEY\"\ncurl --api-key x http://localhost\n";
+    expect("token-in-arguments", NONE, &[("a.sh", script, &["1 information"])]);
+}
+
+#[test]
+fn a_store_is_open_to_other_machines() {
+    let text = |image: &str, port: &str| {
+        format!("services:\n  a:\n    image: {image}\n    ports:\n      - \"{port}\"\n")
+    };
+    for (image, port, expected) in [
+        ("minio/minio:RELEASE.2025-01-01", "9000:9000", &["5 information"][..]),
+        ("minio/minio:RELEASE.2025-01-01", "${PORT:-9001}:9001", &["5 information"]),
+        ("minio/minio:RELEASE.2025-01-01", "127.0.0.1:9000:9000", &[]),
+        ("minio/minio:RELEASE.2025-01-01", "${ADDRESS}:9000:9000", &[]),
+        ("minio/mc:RELEASE.2025-01-01", "9000:9000", &[]),
+        ("influxdb:2.7.10", "8086:8086", &["5 information"]),
+        ("influxdb:2.7.10", "127.0.0.1:8086:8086", &[]),
+    ] {
+        expect("service-open", NONE, &[("compose.yml", &text(image, port), expected)]);
+    }
+}
+
+#[test]
+fn nothing_keeps_the_model_of_a_server() {
+    let text = |own: &str| {
+        format!(
+            "services:\n  a:\n    image: vllm/vllm-openai-rocm:v0.11.0\n    command: --model Qwen/Qwen3-8B\n{own}"
+        )
+    };
+    for (own, expected) in [
+        ("", &["4 information"][..]),
+        ("    volumes:\n      - hf:/root/.cache/huggingface\n", &[]),
+        ("    volumes:\n      - ./models:/models\n", &[]),
+    ] {
+        expect("data-lost", NONE, &[("compose.yml", &text(own), expected)]);
+    }
+    let local =
+        "services:\n  a:\n    image: vllm/vllm-openai-rocm:v0.11.0\n    command: --model /m\n";
+    expect("data-lost", NONE, &[("compose.yml", local, &[])]);
+}
+
+#[test]
+fn a_copy_of_the_whole_folder_takes_what_is_private() {
+    let lines = |files: &'static [&'static str], text: &str| -> Vec<usize> {
+        let folder = Around(files);
+        let context = Context { exists: Some(&folder), ..Context::default() };
+        let found = findings_in("Dockerfile", text, context);
+        found.iter().filter(|one| one.rule.id == "password-in-file").map(|one| one.line).collect()
+    };
+    let plain = "FROM docker.io/a/b@sha256:1\nWORKDIR /app\nCOPY . .\n";
+    let named = "# docker run --env-file .env a\nFROM docker.io/a/b@sha256:1\nCOPY . /app\n";
+    assert_eq!(lines(&[".git"], plain), [3]);
+    assert_eq!(lines(&[], named), [3]);
+    assert_eq!(lines(&[], plain), [0; 0]);
+    assert_eq!(lines(&[".git", ".dockerignore"], plain), [0; 0]);
+    assert_eq!(lines(&[".git"], "FROM docker.io/a/b@sha256:1\nCOPY src /app\n"), [0; 0]);
+}
