@@ -134,6 +134,9 @@ fn model(command: &str) -> Option<&str> {
     let joined =
         || words.iter().find_map(|word| word.split_once('=').filter(|one| is_option(one.0)));
     let name = after.or_else(|| joined().map(|(_, name)| name))?.trim_matches(['"', '\'']);
+    // `${MODEL:-OWNER/NAME}`
+    let default = name.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')?.split_once(":-"));
+    let name = default.map_or(name, |(_, value)| value);
     let is_name = name.matches('/').count() == 1 && !name.starts_with(['/', '.', '~', '$', '-']);
     is_name.then_some(name)
 }
@@ -152,16 +155,24 @@ const OTHERS: [&str; 6] =
 /// server without a login.
 pub(crate) fn named_server(names: &str, options: &[Word]) -> Option<Word> {
     let lower = names.to_ascii_lowercase();
-    let is_device = |one: &Word| {
-        ["--device=/dev/kfd", "--device=/dev/dri"].iter().any(|gpu| one.text.starts_with(gpu))
-    };
-    let has_gpu = options.iter().any(is_device) || gpu(options, None).is_some();
     // `ollama` contains `llama`, and other rules check it.
     let is_named =
         NAMES.iter().chain(&OTHERS).any(|name| lower.replace("ollama", "").contains(name));
     let line = options.first().map_or(1, |one| one.line);
-    (is_named && has_gpu).then(|| named(NAMED, None, line))
+    (is_named && has_gpu(options)).then(|| named(NAMED, None, line))
 }
+
+/// Returns whether a container gets a GPU.
+pub(crate) fn has_gpu(options: &[Word]) -> bool {
+    let is_device = |one: &Word| {
+        ["--device=/dev/kfd", "--device=/dev/dri"].iter().any(|gpu| one.text.starts_with(gpu))
+    };
+    options.iter().any(is_device) || gpu(options, None).is_some()
+}
+
+/// Marks a container with a GPU that the project builds, and whose health check asks it as a model
+/// server is asked.
+pub(crate) const ANSWERS: &str = "--answers";
 
 /// Words of the names of services and images that ask for a login, or are no servers for people.
 const WITH_LOGIN: [&str; 44] = [

@@ -101,6 +101,13 @@ fn service(name_node: &Node, service: &Node, facts: &mut Facts<'_>) {
     let mut databases = needed.filter(|one| DATABASES.iter().any(|own| one.contains(own)));
     let has_accounts = databases.next().is_some();
     container.options.extend(has_accounts.then(|| named(containers::NAMED_LOGIN, None, line)));
+    let checks = service.get("healthcheck").and_then(|check| check.get("test"));
+    let answers = checks.is_some_and(|test| {
+        let mut texts = test.items().iter().filter_map(|item| item.text()).chain(test.text());
+        texts.any(|text| ANSWERS.iter().any(|end| text.contains(end)))
+    });
+    let is_server = build.is_some() && answers && containers::has_gpu(&container.options);
+    container.options.extend(is_server.then(|| named(containers::ANSWERS, None, line)));
     container.options.extend(containers::empty_key(&format!("{name} {image}"), &container.options));
     facts.containers.push(container);
     started(service, &image, facts);
@@ -118,6 +125,9 @@ fn service(name_node: &Node, service: &Node, facts: &mut Facts<'_>) {
         facts.privileged.push((node.line, format!("the service `{name}` is privileged")));
     }
 }
+
+/// Places that health checks of model servers ask.
+const ANSWERS: [&str; 3] = ["/health", "/v1/models", "/api/tags"];
 
 /// Parts of the names of services with a database for accounts.
 const DATABASES: [&str; 6] = ["database", "db", "maria", "mongo", "mysql", "postgres"];

@@ -273,7 +273,12 @@ fn secrets(facts: &Facts<'_>, exists: &dyn Exists, found: &mut Findings<'_>) {
     let name = facts.file.rsplit('/').next().unwrap_or(facts.file);
     let ignored = exists.text(facts.file, &format!("{name}.dockerignore"));
     let ignored = ignored.or_else(|| exists.in_context(facts.file, ".dockerignore"));
-    let is_missing = exists.exists(facts.file, ".dockerignore") == Some(false);
+    // The top of a repository has all its files.
+    let git = exists.text(facts.file, ".gitignore");
+    let is_missing = match exists.exists(facts.file, ".dockerignore") {
+        Some(is_there) => !is_there,
+        None => git.is_some(),
+    };
     let is_copied = ignored.map_or(is_missing, |text| !ignores(&text, ".env"));
     let has_secret = |text: &str| {
         let names = text.lines().filter_map(|line| line.split_once('=')).map(|(own, _)| own);
@@ -283,7 +288,8 @@ fn secrets(facts: &Facts<'_>, exists: &dyn Exists, found: &mut Findings<'_>) {
         .iter()
         .find(|file| exists.text(facts.file, file).is_some_and(|text| has_secret(&text)));
     let has_file = || exists.exists(facts.file, ".git") == Some(true);
-    let names_file = facts.text.contains("--env-file") || facts.text.contains("env_file");
+    let names_file =
+        facts.text.contains("--env-file") || git.is_some_and(|text| ignores(&text, ".env"));
     let has_git_only = file.is_none() && is_missing && is_copied && (names_file || has_file());
     if has_git_only && !facts.code.contains("rm -rf .git") {
         let message =

@@ -86,9 +86,30 @@ fn nothing_keeps_the_model_of_a_server() {
     ] {
         expect("data-lost", NONE, &[("compose.yml", &text(own), expected)]);
     }
+    let default = text("").replace("Qwen/Qwen3-8B", "${MODEL:-Qwen/Qwen3-8B}");
+    expect("data-lost", NONE, &[("compose.yml", &default, &["4 information"])]);
     let local =
         "services:\n  a:\n    image: vllm/vllm-openai-rocm:v0.11.0\n    command: --model /m\n";
     expect("data-lost", NONE, &[("compose.yml", local, &[])]);
+}
+
+#[test]
+fn a_server_that_the_project_builds_is_open() {
+    let text = |port: &str, own: &str| {
+        format!(
+            "services:\n  a:\n    build: .\n    devices: [/dev/kfd]\n    ports: [\"{port}\"]\n    healthcheck:\n      test: [CMD, curl, -f, \"http://localhost:8080/health\"]\n{own}"
+        )
+    };
+    for (port, own, expected) in [
+        ("8081:8080", "", &["5 information"][..]),
+        ("127.0.0.1:8081:8080", "", &[]),
+        ("8081:8080", "    environment:\n      API_KEY: ${API_KEY:?}\n", &[]),
+        ("8081:8080", "    depends_on: [postgres]\n", &[]),
+    ] {
+        expect("service-open", NONE, &[("compose.yml", &text(port, own), expected)]);
+    }
+    let without = text("8081:8080", "").replace("    devices: [/dev/kfd]\n", "");
+    expect("service-open", NONE, &[("compose.yml", &without, &[])]);
 }
 
 #[test]
