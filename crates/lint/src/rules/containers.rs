@@ -190,6 +190,12 @@ fn group_settings(facts: &Facts<'_>, found: &mut Findings<'_>) {
 
 /// Checks for the GID of a machine's `render` group.
 fn group_numbers(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    // A comment at the start can say how to find the number.
+    let is_about = |text: &str| {
+        text.trim_start().starts_with('#') && text.to_ascii_lowercase().contains("render")
+    };
+    let remarks = facts.text.lines().zip(1..).filter(|(text, _)| is_about(text));
+    let remarks: Vec<(&str, usize)> = remarks.collect();
     // A unit is for one host.
     for container in facts.containers.iter().filter(|_| facts.kind != Kind::Unit) {
         let has = |start: &str| container.options.iter().any(|one| one.text.starts_with(start));
@@ -203,14 +209,9 @@ fn group_numbers(facts: &Facts<'_>, found: &mut Findings<'_>) {
             let asks = |text: &str| {
                 ["adjust", "your", "getent", "stat -c"].iter().any(|word| text.contains(word))
             };
-            // A comment at the start can say how to find the number.
-            let says = |text: &&str| {
-                let gid = group.unwrap_or_default();
-                text.trim_start().starts_with('#')
-                    && text.contains(gid)
-                    && text.to_ascii_lowercase().contains("render")
-            };
-            let is_said = group.is_some() && facts.before(option.line).iter().any(says);
+            let is_said = group.is_some_and(|gid| {
+                remarks.iter().any(|(text, line)| *line < option.line && text.contains(gid))
+            });
             // Users can set the variable, even if it has a default.
             let is_open = is_said
                 || own.contains('$')
