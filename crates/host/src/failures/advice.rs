@@ -113,7 +113,7 @@ fn quotes(text: &str) -> Vec<&str> {
 }
 
 /// Returns whether a line contains a quote, in which `…` stands for any text.
-fn has_quote(line: &str, quote: &str) -> bool {
+pub(super) fn has_quote(line: &str, quote: &str) -> bool {
     quote.split('…').all(|part| line.contains(part))
 }
 

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use regex::bytes::Captures;
 
+use super::advice::has_quote;
 use super::texts::Texts;
 use super::{Expression, LogLine};
 
@@ -311,6 +312,8 @@ impl Assessor {
             std::mem::swap(&mut own, &mut fix);
         }
         fix.extend(own);
+        let shown = lines(log, found, near.first().map(|(line, _)| *line), more);
+        let fix = for_lines(fix, &shown);
         let fix: Vec<String> = fix.iter().filter_map(|one| known.fitting(one)).collect();
         let learn = learn.into_iter().flat_map(&advice);
         let learn: Vec<String> = learn.filter_map(|one| known.fitting(&one)).collect();
@@ -324,7 +327,7 @@ impl Assessor {
             component: component.map(|one| one.name.as_str()),
             what: filled(&kind.what).unwrap_or_else(|| kind.what.clone()),
             place,
-            lines: lines(log, found, near.first().map(|(line, _)| *line), more),
+            lines: shown,
             fix,
             more: learn,
             report: component.and_then(|one| one.report.as_deref()),
@@ -467,6 +470,25 @@ pub(super) fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = text.split_once('{')?;
     let (name, after) = rest.split_once('}')?;
     Some((before, name, after))
+}
+
+/// Returns advice for the lines of a failure: first what starts with a quote from them, then what
+/// starts with no quote.
+fn for_lines(advice: Vec<String>, lines: &[LogLine]) -> Vec<String> {
+    let is_here = |quote: &&str| lines.iter().any(|line| has_quote(&line.text, quote));
+    let (quoting, mut rest): (Vec<String>, Vec<String>) =
+        advice.into_iter().partition(|one| !leading_quotes(one).is_empty());
+    let fitting = quoting.into_iter().filter(|one| leading_quotes(one).iter().any(is_here));
+    let mut all: Vec<String> = fitting.collect();
+    all.append(&mut rest);
+    all
+}
+
+/// Returns the quotes of a text that starts with quotes and a colon.
+fn leading_quotes(text: &str) -> Vec<&str> {
+    let head = text.split_once("`: ").and_then(|(head, _)| head.strip_prefix('`'));
+    let quotes: Vec<&str> = head.map(|all| all.split("`, `").collect()).unwrap_or_default();
+    if quotes.iter().any(|one| one.contains('`')) { Vec::new() } else { quotes }
 }
 
 /// Returns the lines that may name the component that failed, the most telling first: the line
