@@ -653,6 +653,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn advice_that_quotes_the_line_comes_first_and_other_quotes_are_left_out() {
+        let advice =
+            ["always", "`MPI_`, `ompi_`: link MPI", "`fmt::`: link fmt", "`x` is: no quote"];
+        let told = |line: &str| {
+            let line = LogLine { number: 1, text: line.to_owned() };
+            for_lines(advice.map(str::to_owned).to_vec(), &[line])
+        };
+        assert_eq!(told("undefined: MPI_Init"), [advice[1], advice[0], advice[3]]);
+        assert_eq!(told("undefined: other"), [advice[0], advice[3]]);
+    }
+
+    #[test]
     fn the_part_of_a_long_line_that_decides_is_shown() {
         assert_eq!(shown_part(b" short /a/b ", 3), "short /a/b");
         let long = format!("{} here: /a/long/path {}", "word ".repeat(200), "more ".repeat(200));
