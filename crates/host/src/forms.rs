@@ -436,7 +436,7 @@ pub const FAILURE_KIND: Form = Form::of(
         Key::optional(
             "fix",
             Kind::Texts,
-            "What to do. A line with a `{name}` that the log does not say is left out.",
+            "What to do. A line with a `{name}` that the log does not say is left out, and so is one that starts with quotes and a colon, such as `MPI_`:, if the log's lines do not contain one of them.",
             "none",
             "fix = [\"install the release that the program was built for\"]",
         ),

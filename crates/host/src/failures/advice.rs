@@ -33,25 +33,10 @@ pub(super) fn told<'l>(
     (cause, fitting.into_iter().map(|(_, text)| text).collect())
 }
 
-/// Returns advice that is not of a failure in the form that fits the log, without what is for other
-/// logs. Advice that starts with a quote and a colon is only for `lines` that contain the quote, and
-/// comes first.
-pub(super) fn fitting(
-    texts: &[String],
-    subjects: &[Subject],
-    seen: &[Seen],
-    lines: &[LogLine],
-) -> Vec<String> {
-    let log = Log { subjects, seen, lines: lines.iter().map(|line| line.text.as_str()).collect() };
-    let quote = |text: &'_ String| {
-        let (quote, _) = text.strip_prefix('`')?.split_once("`: ")?;
-        (!quote.contains('`')).then(|| lines.iter().any(|line| has_quote(&line.text, quote)))
-    };
-    let (here, other): (Vec<_>, Vec<_>) = texts
-        .iter()
-        .filter(|text| quote(text) != Some(false))
-        .partition(|text| quote(text).is_some());
-    here.into_iter().chain(other).filter_map(|text| log.fit(text)).collect()
+/// Returns advice that is not of a failure in the form that fits the log, or `None` if it is for
+/// other logs.
+pub(super) fn fitting(text: &str, subjects: &[Subject], seen: &[Seen]) -> Option<String> {
+    Log { subjects, seen, lines: Vec::new() }.fit(text)
 }
 
 /// The beginnings of advice that refers to the line before it.
@@ -128,7 +113,7 @@ fn quotes(text: &str) -> Vec<&str> {
 }
 
 /// Returns whether a line contains a quote, in which `…` stands for any text.
-fn has_quote(line: &str, quote: &str) -> bool {
+pub(super) fn has_quote(line: &str, quote: &str) -> bool {
     quote.split('…').all(|part| line.contains(part))
 }
 

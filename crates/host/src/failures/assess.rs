@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use regex::bytes::Captures;
 
+use super::advice::has_quote;
 use super::texts::Texts;
 use super::{Expression, LogLine};
 
@@ -151,8 +152,8 @@ pub(super) trait Known {
     fn is_follow_up(&self, line: &[u8]) -> bool;
     /// Returns whether the log may come from a subject.
     fn may_be_about(&self, subject: usize) -> bool;
-    /// Returns the texts that fit the log and the lines that show the failure.
-    fn fitting(&self, texts: &[String], lines: &[LogLine]) -> Vec<String>;
+    /// Returns a text in the form that fits the log, if it does.
+    fn fitting(&self, text: &str) -> Option<String>;
 }
 
 /// What a log without a known failure shows. Nobody has confirmed the cause.
@@ -311,10 +312,11 @@ impl Assessor {
             std::mem::swap(&mut own, &mut fix);
         }
         fix.extend(own);
-        let lines = lines(log, found, near.first().map(|(line, _)| *line), more);
-        let fix = known.fitting(&fix, &lines);
-        let learn: Vec<String> = learn.into_iter().flat_map(&advice).collect();
-        let learn = known.fitting(&learn, &lines);
+        let shown = lines(log, found, near.first().map(|(line, _)| *line), more);
+        let fix = for_lines(fix, &shown);
+        let fix: Vec<String> = fix.iter().filter_map(|one| known.fitting(one)).collect();
+        let learn = learn.into_iter().flat_map(&advice);
+        let learn: Vec<String> = learn.filter_map(|one| known.fitting(&one)).collect();
         if fix.is_empty() && learn.is_empty() {
             return None;
         }
@@ -325,7 +327,7 @@ impl Assessor {
             component: component.map(|one| one.name.as_str()),
             what: filled(&kind.what).unwrap_or_else(|| kind.what.clone()),
             place,
-            lines,
+            lines: shown,
             fix,
             more: learn,
             report: component.and_then(|one| one.report.as_deref()),
@@ -468,6 +470,25 @@ pub(super) fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = text.split_once('{')?;
     let (name, after) = rest.split_once('}')?;
     Some((before, name, after))
+}
+
+/// Returns advice for the lines of a failure: first what starts with a quote from them, then what
+/// starts with no quote.
+fn for_lines(advice: Vec<String>, lines: &[LogLine]) -> Vec<String> {
+    let is_here = |quote: &&str| lines.iter().any(|line| has_quote(&line.text, quote));
+    let (quoting, mut rest): (Vec<String>, Vec<String>) =
+        advice.into_iter().partition(|one| !leading_quotes(one).is_empty());
+    let fitting = quoting.into_iter().filter(|one| leading_quotes(one).iter().any(is_here));
+    let mut all: Vec<String> = fitting.collect();
+    all.append(&mut rest);
+    all
+}
+
+/// Returns the quotes of a text that starts with quotes and a colon.
+fn leading_quotes(text: &str) -> Vec<&str> {
+    let head = text.split_once("`: ").and_then(|(head, _)| head.strip_prefix('`'));
+    let quotes: Vec<&str> = head.map(|all| all.split("`, `").collect()).unwrap_or_default();
+    if quotes.iter().any(|one| one.contains('`')) { Vec::new() } else { quotes }
 }
 
 /// Returns the lines that may name the component that failed, the most telling first: the line
@@ -630,6 +651,18 @@ fn shown_part(line: &[u8], at: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn advice_that_quotes_the_line_comes_first_and_other_quotes_are_left_out() {
+        let advice =
+            ["always", "`MPI_`, `ompi_`: link MPI", "`fmt::`: link fmt", "`x` is: no quote"];
+        let told = |line: &str| {
+            let line = LogLine { number: 1, text: line.to_owned() };
+            for_lines(advice.map(str::to_owned).to_vec(), &[line])
+        };
+        assert_eq!(told("undefined: MPI_Init"), [advice[1], advice[0], advice[3]]);
+        assert_eq!(told("undefined: other"), [advice[0], advice[3]]);
+    }
 
     #[test]
     fn the_part_of_a_long_line_that_decides_is_shown() {

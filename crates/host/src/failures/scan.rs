@@ -185,8 +185,8 @@ impl Known for KnownOf<'_> {
         self.subjects[subject].may_be(&self.failures.subjects[subject])
     }
 
-    fn fitting(&self, texts: &[String], lines: &[LogLine]) -> Vec<String> {
-        fitting(texts, &self.failures.subjects, self.subjects, lines)
+    fn fitting(&self, text: &str) -> Option<String> {
+        fitting(text, &self.failures.subjects, self.subjects)
     }
 }
 
