@@ -14,6 +14,9 @@ pub(super) fn told<'l>(
     let log = Log { subjects, seen, lines: lines.map(|line| line.text.as_str()).collect() };
     let mut cause = failure.cause.clone();
     for reason in log.named(&failure.reasons) {
+        if log.is_for_unsure(reason) {
+            continue;
+        }
         let Some(fitting) = log.fit(reason) else { continue };
         cause.push_str(". ");
         cause.push_str(&if fitting == *reason { fitting } else { sentence(&fitting) });
@@ -70,6 +73,13 @@ impl Log<'_> {
         Some(fitting)
     }
 
+    /// Returns whether a text is for a subject that has a sentence for logs that may not come from
+    /// it, and this is such a log.
+    fn is_for_unsure(&self, text: &str) -> bool {
+        let mut all = self.subjects.iter().zip(self.seen).filter(|(one, _)| one.is_for(text));
+        all.any(|(one, state)| one.unsure.is_some() && state.is_open(one))
+    }
+
     /// Returns the texts without those that start with a quote that the failure's lines do not
     /// contain, if the lines contain the quote of another text.
     fn named<'t>(&self, texts: &'t [String]) -> Vec<&'t String> {
@@ -91,8 +101,7 @@ impl Log<'_> {
         if self.has_quote_of(text) || all().any(|(one, state)| one.is_first && state.is_sure()) {
             return 0;
         }
-        let is_unsure = all().any(|(one, state)| one.unsure.is_some() && state.is_open(one));
-        if is_unsure { 2 } else { 1 }
+        if self.is_for_unsure(text) { 2 } else { 1 }
     }
 }
 

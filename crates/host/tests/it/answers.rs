@@ -106,12 +106,12 @@ fn advice_and_reasons_are_for_the_log() {
     };
     let fault = "Memory access fault by GPU node-1 (Agent handle: 0x5)";
     for (log, with, without) in [
-        (fault, &["If the GPU is a Strix Halo: ", "R9700: ", "wrong HSA"][..], &[][..]),
+        (fault, &["R9700: ", "wrong HSA"][..], &["Strix Halo: "][..]),
         ("gfx1151 : 0\n", &[". Strix Halo: "], &["R9700: ", "the GPU is a Strix"]),
         ("Device 0: AMD Radeon RX 7900 XT, gfx1100\n", &[], &["Strix Halo: ", "R9700: "]),
         ("Device 0: AMD Radeon RX 9070 XT\n", &["R9700: "], &["Strix Halo: "]),
         // A list of targets does not show the GPU.
-        ("PYTORCH_ROCM_ARCH=gfx1030;gfx1100\n", &["Strix Halo: ", "R9700: "], &[]),
+        ("PYTORCH_ROCM_ARCH=gfx1030;gfx1100\n", &["R9700: "], &["Strix Halo: "]),
     ] {
         let log = if log == fault { log.to_owned() } else { format!("{log}{fault}") };
         let text = told(&log);
