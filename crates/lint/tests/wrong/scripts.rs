@@ -356,4 +356,37 @@ pub(super) const WRONG: &[Wrong] = &[
     ("fallback-useless", "a.sh", 1, "N=$(find . | grep -c gfx906 || echo 0)\n"),
     ("fallback-useless", "a.sh", 1, "GID=$(getent group render | cut -d: -f3 || echo 110)\n"),
     ("ttm-pool-only", "ttm.conf", 1, "options ttm page_pool_size=6291456\n"),
+    (
+        "helper-undefined",
+        "a.sh",
+        2,
+        "info() { echo \"$1\"; }\ncurl -fO https://h.example/a || warn \"no file\"\n",
+    ),
+    (
+        "node-requirements",
+        "Dockerfile",
+        2,
+        "FROM scratch\nRUN git clone https://github.com/city96/ComfyUI-GGUF /c/custom_nodes/g\n",
+    ),
+    ("tilde-literal", "Dockerfile", 2, "FROM scratch\nCOPY a.json ~/.config/a.json\n"),
+    ("tilde-literal", "Dockerfile", 2, "FROM scratch\nWORKDIR ~/app\n"),
+    (
+        "rocm-package-gone",
+        "a.sh",
+        1,
+        "echo 'deb https://repo.radeon.com/rocm/apt/7.0 ubuntu main' > /etc/apt/sources.list.d/rocm.list\n",
+    ),
+    (
+        "command-renamed",
+        "Dockerfile",
+        2,
+        "FROM scratch\nRUN jupyter serverextension enable --py a\n",
+    ),
+    ("retired-target", "a.env", 1, "HSA_OVERRIDE_GFX_VERSION=9.4.0\n"),
+    (
+        "other-distribution",
+        "a.sh",
+        2,
+        ". /etc/os-release\nwget https://repo.radeon.com/amdgpu-install/6.4/ubuntu/noble/a.deb\n",
+    ),
 ];
