@@ -31,9 +31,19 @@ impl Refusal {
         // clap's own tips are printed as hints instead.
         let mut kept = paragraphs.filter(|(plain, _)| !plain.trim_start().starts_with("tip:"));
         let message = kept.next().map(|(_, styled)| styled.trim_end().to_owned());
-        let rest: Vec<&str> = kept.map(|(_, styled)| styled).collect();
         let mut message = message.unwrap_or_default();
         let line = Line::new(command, words);
+        let usage = line.command.clone().render_usage().ansi().to_string();
+        // clap's usage contains the option that it suggests.
+        let is_risky =
+            text_of(error, ContextKind::SuggestedArg).is_some_and(|name| !may_suggest(error, name));
+        let rest: Vec<&str> = kept
+            .map(
+                |(plain, styled)| {
+                    if is_risky && plain.starts_with("Usage:") { usage.as_str() } else { styled }
+                },
+            )
+            .collect();
         let mut hints = line.hints(error);
         // Our value parsers put the next step after a semicolon.
         if error.kind() == ErrorKind::ValueValidation
@@ -241,27 +251,31 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
-    /// Returns the hints for arguments that are wrong.
-    fn hints(words: &[&str]) -> Vec<String> {
+    /// Returns the hints for arguments that are wrong, and the text after them.
+    fn refused(words: &[&str]) -> (Vec<String>, String) {
         let mut command = Cli::command();
         command.build();
         let all = ["build-pipeline"].iter().chain(words);
         let error = command.try_get_matches_from_mut(all).unwrap_err();
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        Refusal::new(&error, &command, &words).hints
+        let refusal = Refusal::new(&error, &command, &words);
+        (refusal.hints, refusal.rest)
     }
 
     #[test]
     fn an_option_that_weakens_a_check_is_suggested_only_for_a_slip() {
         let force = "did you mean `--force`?";
-        assert!(!hints(&["run", "official", "--format", "json"]).iter().any(|one| one == force));
-        assert_eq!(hints(&["run", "official", "--forec"]), [force]);
-        assert_eq!(hints(&["records", "--fromat", "json"]), ["did you mean `--format`?"]);
+        let (told, rest) = refused(&["run", "official", "--format", "json"]);
+        assert!(!told.iter().any(|one| one == force), "{told:?}");
+        assert!(rest.contains("build-pipeline run") && !rest.contains("--force"), "{rest}");
+        assert_eq!(refused(&["run", "official", "--forec"]).0, [force]);
+        assert_eq!(refused(&["records", "--fromat", "json"]).0, ["did you mean `--format`?"]);
         for wrong in ["--wide", "--probes", "--rewrite", "--accept", "--confined-probes"] {
             for command in [["patch", "apply"], ["patch", "revert"], ["lock", "x"], ["bump", "x"]] {
-                let told = hints(&[command[0], command[1], wrong]);
+                let (told, rest) = refused(&[command[0], command[1], wrong]);
                 let is_risky = |one: &String| RISKY.iter().any(|risky| one.contains(risky));
                 assert!(!told.iter().any(is_risky), "{command:?} {wrong}: {told:?}");
+                assert!(!is_risky(&rest), "{command:?} {wrong}: {rest}");
             }
         }
     }

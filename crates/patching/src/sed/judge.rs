@@ -72,7 +72,7 @@ const RULES: [Rule; 11] = [
 /// Explains the rule of `patch lint-sed` with this name.
 pub fn explanation(name: &str) -> Option<String> {
     let rule = RULES.into_iter().find(|rule| rule.name() == name)?;
-    Some(format!("{name}: a finding of `patch lint-sed`\n\n{}", rule.meaning()))
+    Some(format!("{name}: a finding of `patch lint-sed`\n\n{}\n", rule.meaning()))
 }
 
 impl Rule {
