@@ -272,10 +272,10 @@ mod tests {
         assert_eq!(refused(&["records", "--fromat", "json"]).0, ["did you mean `--format`?"]);
         for wrong in ["--wide", "--probes", "--rewrite", "--accept", "--confined-probes"] {
             for command in [["patch", "apply"], ["patch", "revert"], ["lock", "x"], ["bump", "x"]] {
-                let (told, rest) = refused(&[command[0], command[1], wrong]);
+                let (hints, after) = refused(&[command[0], command[1], wrong]);
                 let is_risky = |one: &String| RISKY.iter().any(|risky| one.contains(risky));
-                assert!(!told.iter().any(is_risky), "{command:?} {wrong}: {told:?}");
-                assert!(!is_risky(&rest), "{command:?} {wrong}: {rest}");
+                assert!(!hints.iter().any(is_risky), "{command:?} {wrong}: {hints:?}");
+                assert!(!is_risky(&after), "{command:?} {wrong}: {after}");
             }
         }
     }
