@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgMatches, Command};
-use failure::nearest;
+use failure::{is_nearly, nearest};
 use names::{Secret, TrackName};
 use project::Project;
 use terminal::output;
@@ -31,9 +31,19 @@ impl Refusal {
         // clap's own tips are printed as hints instead.
         let mut kept = paragraphs.filter(|(plain, _)| !plain.trim_start().starts_with("tip:"));
         let message = kept.next().map(|(_, styled)| styled.trim_end().to_owned());
-        let rest: Vec<&str> = kept.map(|(_, styled)| styled).collect();
         let mut message = message.unwrap_or_default();
         let line = Line::new(command, words);
+        let usage = line.command.clone().render_usage().ansi().to_string();
+        // clap's usage contains the option that it suggests.
+        let is_risky =
+            text_of(error, ContextKind::SuggestedArg).is_some_and(|name| !may_suggest(error, name));
+        let rest: Vec<&str> = kept
+            .map(
+                |(plain, styled)| {
+                    if is_risky && plain.starts_with("Usage:") { usage.as_str() } else { styled }
+                },
+            )
+            .collect();
         let mut hints = line.hints(error);
         // Our value parsers put the next step after a semicolon.
         if error.kind() == ErrorKind::ValueValidation
@@ -66,6 +76,24 @@ impl Refusal {
             output::say(&format!("\n{}", masked(self.rest.trim_end())));
         }
     }
+}
+
+/// Options that weaken a check, or that write where nothing is written otherwise.
+const RISKY: [&str; 7] = [
+    "--force",
+    "--accept-broken-patches",
+    "--accept-moved",
+    "--allow-downgrade",
+    "--no-probes",
+    "--unconfined-probes",
+    "--write",
+];
+
+/// Returns whether a name may be suggested. A risky option is suggested only for one that is almost
+/// equal.
+fn may_suggest(error: &clap::Error, name: &str) -> bool {
+    let typed = text_of(error, ContextKind::InvalidArg).unwrap_or_default();
+    !RISKY.contains(&name) || is_nearly(typed, name)
 }
 
 fn text_of(error: &clap::Error, kind: ContextKind) -> Option<&str> {
@@ -181,7 +209,8 @@ impl<'a> Line<'a> {
             ContextKind::SuggestedArg,
             ContextKind::SuggestedValue,
         ];
-        let meant = kinds.iter().find_map(|kind| text_of(error, *kind)).map(str::to_owned);
+        let meant = kinds.iter().find_map(|kind| text_of(error, *kind));
+        let meant = meant.filter(|name| may_suggest(error, name)).map(str::to_owned);
         let elsewhere = || match error.get(ContextKind::Suggested) {
             // An option of another command: `'plan --format' exists`.
             Some(ContextValue::StyledStrs(texts)) => texts.iter().find_map(|text| {
@@ -212,5 +241,73 @@ impl<'a> Line<'a> {
             None => nearest(name, known).filter(|_| !is_like_command)?,
         };
         Some(format!("{BUILD}{track}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    /// Returns the hints for arguments that are wrong, and the text after them.
+    fn refused(words: &[&str]) -> (Vec<String>, String) {
+        let mut command = Cli::command();
+        command.build();
+        let all = ["build-pipeline"].iter().chain(words);
+        let error = command.try_get_matches_from_mut(all).unwrap_err();
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let refusal = Refusal::new(&error, &command, &words);
+        (refusal.hints, refusal.rest)
+    }
+
+    #[test]
+    fn an_option_that_weakens_a_check_is_suggested_only_for_a_slip() {
+        let force = "did you mean `--force`?";
+        let (told, rest) = refused(&["run", "official", "--format", "json"]);
+        assert!(!told.iter().any(|one| one == force), "{told:?}");
+        assert!(rest.contains("build-pipeline run") && !rest.contains("--force"), "{rest}");
+        assert_eq!(refused(&["run", "official", "--forec"]).0, [force]);
+        assert_eq!(refused(&["records", "--fromat", "json"]).0, ["did you mean `--format`?"]);
+        for wrong in ["--wide", "--probes", "--rewrite", "--accept", "--confined-probes"] {
+            for command in [["patch", "apply"], ["patch", "revert"], ["lock", "x"], ["bump", "x"]] {
+                let (hints, after) = refused(&[command[0], command[1], wrong]);
+                let is_risky = |one: &String| RISKY.iter().any(|risky| one.contains(risky));
+                assert!(!hints.iter().any(is_risky), "{command:?} {wrong}: {hints:?}");
+                assert!(!is_risky(&after), "{command:?} {wrong}: {after}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_number_is_refused_in_plain_words() {
+        let mut command = Cli::command();
+        command.build();
+        for line in [
+            "records --limit",
+            "records prune --keep",
+            "records prune --older-than",
+            "doctor --model x --context",
+            "step clean --store dir:x --unused-for",
+            "build --lock-timeout",
+            "build --store-verify",
+        ] {
+            let words: Vec<&str> = line.split(' ').collect();
+            for value in ["x", "1.5", "99999999999999999999999", ""] {
+                let all = ["build-pipeline"].into_iter().chain(words.clone()).chain([value]);
+                let error = command.try_get_matches_from_mut(all).unwrap_err();
+                let told = error.to_string();
+                for odd in ["digit", "non-zero", "in 1..", "too large to fit", "empty string"] {
+                    assert!(!told.contains(odd), "{line} {value}: {told}");
+                }
+                assert_eq!(error.kind(), ErrorKind::ValueValidation, "{line} {value}: {told}");
+            }
+        }
+        for line in [["records", "--limit", "0"], ["doctor", "--context", "0"]] {
+            let all = ["build-pipeline"].into_iter().chain(line);
+            let told = command.try_get_matches_from_mut(all).unwrap_err().to_string();
+            assert!(told.contains("not a whole number above 0"), "{told}");
+        }
     }
 }

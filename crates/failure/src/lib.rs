@@ -15,7 +15,7 @@ pub use conversions::{
     registry_hints, registry_kind,
 };
 pub use kind::Kind;
-pub use unknown::{gpu_target, nearest, unknown_gpu};
+pub use unknown::{gpu_target, is_nearly, nearest, unknown_gpu};
 
 /// An error that ends the program.
 #[derive(Debug)]

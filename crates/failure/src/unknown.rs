@@ -28,6 +28,11 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     (distance <= 1 + typed.len() / 4 || is_part).then_some(name)
 }
 
+/// Returns whether `typed` differs from a name by one letter at most, or by two that are swapped.
+pub fn is_nearly(typed: &str, name: &str) -> bool {
+    strsim::damerau_levenshtein(typed, name) <= 1
+}
+
 /// Parses the name of a GPU target. `gpus.toml` need not contain it.
 ///
 /// # Errors

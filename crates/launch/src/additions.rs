@@ -95,7 +95,7 @@ impl Added {
     fn add_file(&mut self, path: &Path) -> Result<(), Failure> {
         let shown = path.display();
         let hint = "write one NAME=VALUE per line, without quotes around the value";
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let text = project::read_text(path).map_err(|error| {
             Failure::caused(Kind::Input, format!("cannot read `{shown}`"), &error).hint(hint)
         })?;
         let mut names = BTreeSet::new();
@@ -178,6 +178,22 @@ mod tests {
             volumes: volumes.iter().map(|text| (*text).to_owned()).collect(),
         };
         additions.read(here)
+    }
+
+    #[test]
+    fn a_file_of_variables_is_a_regular_file_of_limited_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut told = Vec::new();
+        for endless in ["/dev/zero", "big"] {
+            let big = std::fs::File::create(folder.path().join("big")).unwrap();
+            big.set_len(5 << 20).unwrap();
+            let files = vec![PathBuf::from(endless)];
+            let additions = Additions { variables: Vec::new(), files, volumes: Vec::new() };
+            let error = additions.read(folder.path()).map(|_| ()).unwrap_err();
+            assert_eq!(error.kind, Kind::Input);
+            told.extend(error.causes);
+        }
+        assert_eq!(told, ["it is not a regular file", "the file is larger than 4 MiB"]);
     }
 
     #[test]

@@ -103,11 +103,15 @@ fn why_not(path: &Path, project: Option<&Path>, how: Applying) -> Option<String>
     if how.is_dry {
         return Some("dry run: nothing was written".to_owned());
     }
+    needs_write(path, project, "patch it")
+}
+
+/// Returns the reason if nothing is written to a directory without `--write`. `purpose` is what the
+/// user wants to do.
+pub(crate) fn needs_write(path: &Path, project: Option<&Path>, purpose: &str) -> Option<String> {
     let kind = system_kind(path, project)?;
-    Some(format!(
-        "dry run: `{}` {kind}; nothing was written. Add `--write` to patch it",
-        path.display()
-    ))
+    let shown = path.display();
+    Some(format!("dry run: `{shown}` {kind}; nothing was written. Add `--write` to {purpose}"))
 }
 
 /// Patches the fetched source of a pin and writes it, with its submodules, as a canonical tar,

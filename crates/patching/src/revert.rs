@@ -1,6 +1,7 @@
 //! Undoes the patches of a tree.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use failure::{Failure, Kind};
 use patcher::{RevertError, Tree, TreePath, Unreadable};
@@ -8,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use text::Page;
 
-use crate::apply::{hinted, lock, replace};
+use crate::apply::{hinted, lock, needs_write, replace};
 use crate::directory::Directory;
 use crate::installed;
 use crate::receipts::{self, ReceiptList};
@@ -43,20 +44,43 @@ impl RevertReport {
             for patch in &tree.patches {
                 page.line(format_args!("  ✓ {patch}"));
             }
+            let verb = if tree.not_written.is_some() { "would restore" } else { "restored" };
             for file in &tree.files {
-                page.line(format_args!("\n  restored  {file}"));
+                page.line(format_args!("\n  {verb}  {file}"));
             }
             if tree.files.is_empty() {
                 page.line(format_args!(
                     "\n  nothing to restore: the files already have their old content"
                 ));
             }
+            if let Some(because) = &tree.not_written {
+                page.line(format_args!("\n  {because}"));
+            }
         }
         page
     }
 }
 
-/// The patches that were undone in one tree.
+/// Where to undo patches.
+#[derive(Debug, Clone, Copy)]
+pub struct Reverting<'a> {
+    /// The folder of the project, which is written to in any case.
+    pub project: Option<&'a Path>,
+    /// Whether to write to system directories and installed packages too.
+    pub writes_to_system: bool,
+}
+
+impl Reverting<'_> {
+    /// Returns the reason if nothing will be written to a tree.
+    fn why_not(self, directory: &Directory) -> Option<String> {
+        if self.writes_to_system {
+            return None;
+        }
+        needs_write(directory.path(), self.project, "undo its patches")
+    }
+}
+
+/// The patches that were undone in one tree, or would be.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Reverted {
     /// The location of the tree.
@@ -65,8 +89,10 @@ pub struct Reverted {
     pub component: String,
     /// The patches that were undone.
     pub patches: Vec<String>,
-    /// The files whose old content was restored.
+    /// The files whose old content was restored, or would be.
     pub files: Vec<String>,
+    /// Why nothing was written, if this was a dry run.
+    pub not_written: Option<String>,
 }
 
 /// A tree in which some files are already restored.
@@ -90,14 +116,17 @@ impl Tree for Overlay<'_> {
 ///
 /// # Errors
 /// Fails if no patch was applied.
-pub fn revert_all(directory: Directory) -> Result<(Vec<Reverted>, Vec<Failure>), Failure> {
+pub fn revert_all(
+    directory: Directory,
+    how: Reverting<'_>,
+) -> Result<(Vec<Reverted>, Vec<Failure>), Failure> {
     let (mut reverted, mut errors) = (Vec::new(), Vec::new());
     let shown = directory.path().display().to_string();
     for place in installed::places(directory) {
-        match applied_components(&place) {
+        match applied_components(&place, how) {
             Ok(components) => {
                 for component in &components {
-                    match revert(&place, component) {
+                    match revert(&place, component, how) {
                         Ok(one) => reverted.push(one),
                         Err(told) => errors.push(told),
                     }
@@ -117,8 +146,10 @@ pub fn revert_all(directory: Directory) -> Result<(Vec<Reverted>, Vec<Failure>),
 }
 
 /// Returns the components whose patches were applied to one tree, the last one first.
-fn applied_components(place: &Directory) -> Result<Vec<String>, Failure> {
-    sweep(place)?;
+fn applied_components(place: &Directory, how: Reverting<'_>) -> Result<Vec<String>, Failure> {
+    if how.why_not(place).is_none() {
+        sweep(place)?;
+    }
     let receipt_list = ReceiptList::read(place)?;
     // After a killed run, a component can have several receipts, and others in between.
     let mut components: Vec<String> = Vec::new();
@@ -141,16 +172,59 @@ fn sweep(directory: &Directory) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Undoes the patches of one component in one tree.
+/// Undoes the patches of one component in one tree, or only says what it would restore, if the tree
+/// must not be written to.
 ///
 /// # Errors
 /// Fails if no patch of the component was applied, or if the tree has been changed since.
-pub fn revert(directory: &Directory, component: &str) -> Result<Reverted, Failure> {
-    let lock = lock(directory)?;
-    ReceiptList::sweep(directory);
+pub fn revert(
+    directory: &Directory,
+    component: &str,
+    how: Reverting<'_>,
+) -> Result<Reverted, Failure> {
+    let not_written = how.why_not(directory);
+    let lock = match not_written {
+        Some(_) => None,
+        None => {
+            let lock = lock(directory)?;
+            ReceiptList::sweep(directory);
+            Some(lock)
+        }
+    };
     let receipt_list = ReceiptList::read(directory)?;
-    directory.sweep(receipt_list.files());
-    let shown = directory.path().display().to_string();
+    if lock.is_some() {
+        directory.sweep(receipt_list.files());
+    }
+    check_applied(directory, &receipt_list, component)?;
+    let (files, patches) = old_files(directory, &receipt_list, component)?;
+    let all: Vec<Replacement<'_>> = files
+        .iter()
+        .filter(|(_, old, new)| old != new)
+        .map(|(path, old, new)| Replacement { path, old, new })
+        .collect();
+    if lock.is_some() {
+        replace(directory, &all, || Ok(()), || Ok(()))?;
+        let mut rest = receipt_list;
+        rest.receipts.retain(|receipt| receipt.component != component);
+        rest.write(directory).map_err(|error| hinted(&error, RESTORED))?;
+    }
+    drop(lock);
+    Ok(Reverted {
+        root: directory.path().display().to_string(),
+        component: component.to_owned(),
+        patches,
+        files: all.iter().map(|one| one.path.to_string()).collect(),
+        not_written,
+    })
+}
+
+/// Checks that a tree has receipts of a component.
+fn check_applied(
+    directory: &Directory,
+    receipt_list: &ReceiptList,
+    component: &str,
+) -> Result<(), Failure> {
+    let shown = directory.path().display();
     if !receipt_list.receipts.iter().any(|receipt| receipt.component == component) {
         let told = Failure::new(
             Kind::Input,
@@ -165,6 +239,18 @@ pub fn revert(directory: &Directory, component: &str) -> Result<Reverted, Failur
         };
         return Err(told.did_you_mean(component, others, otherwise));
     }
+    Ok(())
+}
+
+/// A file with its present and its old content.
+type OldFile = (TreePath, Vec<u8>, Vec<u8>);
+
+/// Returns the files that the patches of a component changed, and the names of these patches.
+fn old_files(
+    directory: &Directory,
+    receipt_list: &ReceiptList,
+    component: &str,
+) -> Result<(Vec<OldFile>, Vec<String>), Failure> {
     let mut overlay = Overlay { tree: directory, files: BTreeMap::new() };
     let mut patches = Vec::new();
     for receipt in receipt_list.receipts.iter().rev().filter(|one| one.component == component) {
@@ -174,23 +260,11 @@ pub fn revert(directory: &Directory, component: &str) -> Result<Reverted, Failur
     }
     patches.sort();
     patches.dedup();
-    let mut all = Vec::new();
-    for (path, new) in &overlay.files {
-        let old = directory.read(path).ok().flatten().unwrap_or_default();
-        all.push((path, old, new));
-    }
-    let all: Vec<Replacement<'_>> = all
-        .iter()
-        .filter(|(_, old, new)| old != *new)
-        .map(|(path, old, new)| Replacement { path, old, new })
-        .collect();
-    replace(directory, &all, || Ok(()), || Ok(()))?;
-    let mut rest = receipt_list.clone();
-    rest.receipts.retain(|receipt| receipt.component != component);
-    rest.write(directory).map_err(|error| hinted(&error, RESTORED))?;
-    drop(lock);
-    let files = all.iter().map(|one| one.path.to_string()).collect();
-    Ok(Reverted { root: shown, component: component.to_owned(), patches, files })
+    let files = overlay.files.into_iter().map(|(path, new)| {
+        let now = directory.read(&path).ok().flatten().unwrap_or_default();
+        (path, now, new)
+    });
+    Ok((files.collect(), patches))
 }
 
 fn refused(error: &RevertError) -> Failure {
@@ -218,6 +292,8 @@ mod tests {
     use std::fs;
 
     use crate::receipts::hash;
+
+    const WRITE: Reverting<'_> = Reverting { project: None, writes_to_system: true };
 
     /// The path in which the ledger is written before it is renamed.
     const NEW_LEDGER: &str = ".build-pipeline/.patches.json.build-pipeline-new";
@@ -254,9 +330,9 @@ mod tests {
         ];
         let folder = tree(&changes);
         let open = || Directory::open(folder.path()).unwrap();
-        let other = revert(&open(), "torch").unwrap_err();
+        let other = revert(&open(), "torch", WRITE).unwrap_err();
         assert_eq!(other.hints, ["there are receipts for aiter, vllm"]);
-        let (reverted, errors) = revert_all(open()).unwrap();
+        let (reverted, errors) = revert_all(open(), WRITE).unwrap();
         assert!(errors.is_empty());
         let undone: Vec<&str> = reverted.iter().map(|one| one.component.as_str()).collect();
         assert_eq!(undone, ["vllm", "aiter"]);
@@ -270,11 +346,11 @@ mod tests {
     fn a_ledger_that_cannot_be_written_is_reported_after_the_files_were_restored() {
         let folder = tree(&[("vllm", "f", "one", "two"), ("aiter", "g", "one", "two")]);
         fs::create_dir(folder.path().join(NEW_LEDGER)).unwrap();
-        let told = revert(&Directory::open(folder.path()).unwrap(), "vllm").unwrap_err();
+        let told = revert(&Directory::open(folder.path()).unwrap(), "vllm", WRITE).unwrap_err();
         assert_eq!((told.kind, told.hints), (Kind::Machine, vec![RESTORED.to_owned()]));
         assert_eq!(fs::read_to_string(folder.path().join("f")).unwrap(), "one");
         fs::remove_dir(folder.path().join(NEW_LEDGER)).unwrap();
-        assert_eq!(revert_all(Directory::open(folder.path()).unwrap()).unwrap().0.len(), 2);
+        assert_eq!(revert_all(Directory::open(folder.path()).unwrap(), WRITE).unwrap().0.len(), 2);
     }
 
     #[test]
@@ -282,7 +358,8 @@ mod tests {
         let changes = [("vllm", "f", "one", "two"), ("aiter", "g", "one", "two")];
         let folder = tree(&changes);
         fs::write(folder.path().join("g"), "mine").unwrap();
-        let (reverted, errors) = revert_all(Directory::open(folder.path()).unwrap()).unwrap();
+        let (reverted, errors) =
+            revert_all(Directory::open(folder.path()).unwrap(), WRITE).unwrap();
         let undone: Vec<&str> = reverted.iter().map(|one| one.component.as_str()).collect();
         assert_eq!((undone, errors.len()), (vec!["vllm"], 1));
         assert_eq!(fs::read_to_string(folder.path().join("f")).unwrap(), "one");
@@ -296,11 +373,46 @@ mod tests {
         fs::create_dir_all(packages.join(receipts::FOLDER)).unwrap();
         fs::write(packages.join(receipts::PATH), "{").unwrap();
         let open = || Directory::open(folder.path()).unwrap();
-        let (reverted, errors) = revert_all(open()).unwrap();
+        let (reverted, errors) = revert_all(open(), WRITE).unwrap();
         assert_eq!((reverted.len(), errors.len()), (1, 1));
         assert_eq!(fs::read_to_string(folder.path().join("f")).unwrap(), "one");
         // With nothing left to restore, the error is still reported.
-        let (reverted, errors) = revert_all(open()).unwrap();
+        let (reverted, errors) = revert_all(open(), WRITE).unwrap();
         assert_eq!((reverted.len(), errors.len()), (0, 1));
+    }
+
+    #[test]
+    fn installed_packages_are_restored_only_if_asked_for() {
+        let folder = tree(&[("vllm", "f", "one", "two")]);
+        let outside = folder.path().join("venv/lib/python3.12/site-packages");
+        fs::create_dir_all(outside.parent().unwrap()).unwrap();
+        let installed = tree(&[("aiter", "g", "one", "two")]);
+        fs::rename(installed.path(), &outside).unwrap();
+        let unfinished = outside.join(NEW_LEDGER);
+        fs::write(&unfinished, "{").unwrap();
+        let asked = Reverting { project: None, writes_to_system: false };
+        let packages = || Directory::open(&outside).unwrap();
+        let text = || fs::read_to_string(outside.join("g")).unwrap();
+
+        let one = revert(&packages(), "aiter", asked).unwrap();
+        assert_eq!(one.files, ["g"]);
+        let because = one.not_written.clone().unwrap();
+        assert!(because.ends_with("Add `--write` to undo its patches"), "{because}");
+        let page = RevertReport::new(vec![one]).page().into_text();
+        assert!(page.contains("would restore  g"), "{page}");
+        assert_eq!(revert(&packages(), "vllm", asked).unwrap_err().kind, Kind::Input);
+        // Other trees are restored.
+        let (reverted, errors) =
+            revert_all(Directory::open(folder.path()).unwrap(), asked).unwrap();
+        let dry: Vec<bool> = reverted.iter().map(|one| one.not_written.is_some()).collect();
+        assert_eq!((dry, errors.len()), (vec![false, true], 0));
+        assert_eq!(fs::read_to_string(folder.path().join("f")).unwrap(), "one");
+        assert_eq!((text().as_str(), unfinished.exists()), ("two", true));
+
+        // The project's own environment is written to, as `apply` does.
+        let project = fs::canonicalize(folder.path()).unwrap();
+        let own = Reverting { project: Some(&project), writes_to_system: false };
+        assert_eq!(revert(&packages(), "aiter", own).unwrap().not_written, None);
+        assert_eq!((text().as_str(), unfinished.exists()), ("one", false));
     }
 }

@@ -1,12 +1,11 @@
 //! The arguments of `build`, `plan`, `verify`, `diff`, `records` and `explain`.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use names::Secret;
 
-use crate::cli::values::{AskedEngine, Format, engine_names, percent, seconds};
+use crate::cli::values::{AskedEngine, Format, engine_names, number, percent, positive, seconds};
 
 // The image to build.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
@@ -282,8 +281,8 @@ pub(crate) struct Records {
     #[arg(long, conflicts_with = "record")]
     pub(crate) last: bool,
     /// List only the N newest records
-    #[arg(long, value_name = "N", conflicts_with_all = ["record", "last"])]
-    pub(crate) limit: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = positive::<usize>, conflicts_with_all = ["record", "last"])]
+    pub(crate) limit: Option<usize>,
     /// Include the builds of all projects, not only those of the current one
     #[arg(long)]
     pub(crate) all: bool,
@@ -319,10 +318,10 @@ pub(crate) enum RecordsCommand {
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
     /// Remove all except the N newest records; this or --older-than is required
-    #[arg(long, value_name = "N", required_unless_present = "older_than")]
+    #[arg(long, value_name = "N", value_parser = number::<usize>, required_unless_present = "older_than")]
     pub(crate) keep: Option<usize>,
     /// Remove records that are older than this many days
-    #[arg(long, value_name = "DAYS", conflicts_with = "keep")]
+    #[arg(long, value_name = "DAYS", value_parser = number::<u32>, conflicts_with = "keep")]
     pub(crate) older_than: Option<u32>,
     /// List what would be removed, without removing it
     #[arg(long)]

@@ -8,7 +8,7 @@ use clap::builder::{
 use clap::{Args, ValueEnum};
 use names::{EngineKind, Secret};
 
-use crate::cli::values::{AskedEngine, Format, engine_names};
+use crate::cli::values::{AskedEngine, Format, engine_names, positive};
 
 // Run a track's image with only the privileges it needs, or print a file that runs it
 #[derive(Debug, Args)]
@@ -213,7 +213,7 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "PATH")]
     pub(crate) model: Option<PathBuf>,
     /// The length of the context, in tokens [default: the longest that the model supports]
-    #[arg(long, value_name = "TOKENS", requires = "model", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "TOKENS", requires = "model", value_parser = positive::<u64>)]
     pub(crate) context: Option<u64>,
     /// Check the system whose root is this folder [default: /]
     #[arg(long, value_name = "DIR")]

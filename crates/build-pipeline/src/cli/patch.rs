@@ -125,6 +125,9 @@ pub(crate) struct Revert {
     /// The tree
     #[arg(long, value_name = "DIR")]
     pub(crate) root: PathBuf,
+    /// Also write to system directories and installed packages
+    #[arg(long)]
+    pub(crate) write: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use names::Secret;
 
 use crate::cli::build::{StoreArgs, Subject};
-use crate::cli::values::{AskedEngine, Format, engine_names};
+use crate::cli::values::{AskedEngine, Format, engine_names, number};
 
 // List the steps of tracks with their keys, run one, or clean a shared folder
 #[derive(Debug, Args)]
@@ -70,7 +70,7 @@ pub(crate) struct StepClean {
     #[arg(long = "store", value_name = "STORE", required = true)]
     pub(crate) stores: Vec<Secret>,
     /// Remove steps that no run has used for this many days
-    #[arg(long, value_name = "DAYS")]
+    #[arg(long, value_name = "DAYS", value_parser = number::<u32>)]
     pub(crate) unused_for: u32,
     /// List what would be removed, without removing it
     #[arg(long)]

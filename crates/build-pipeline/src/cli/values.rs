@@ -1,5 +1,7 @@
 //! Value types that several commands share.
 
+use std::str::FromStr;
+
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use names::EngineKind;
@@ -55,6 +57,17 @@ pub(crate) fn percent(text: &str) -> Result<u8, &'static str> {
 /// Parses a number of seconds.
 pub(crate) fn seconds(text: &str) -> Result<u64, &'static str> {
     text.parse().map_err(|_| "not a number of seconds; write, for example, `300`")
+}
+
+/// Parses a whole number.
+pub(crate) fn number<T: FromStr>(text: &str) -> Result<T, &'static str> {
+    text.parse().map_err(|_| "not a whole number from 0, or too large; write, for example, `30`")
+}
+
+/// Parses a whole number above 0.
+pub(crate) fn positive<T: FromStr + Default + PartialEq>(text: &str) -> Result<T, &'static str> {
+    let number = text.parse().ok().filter(|number| *number != T::default());
+    number.ok_or("not a whole number above 0, or too large; write, for example, `30`")
 }
 
 /// An output format.

@@ -15,14 +15,18 @@ use terminal::output;
 pub(crate) fn run(global: &Global, args: &Explain) -> Result<(), Failure> {
     let name = args.name.as_deref();
     // Explaining a rule needs no project.
-    if name.is_none_or(|name| ::lint::rule(name).is_some()) {
+    let of_sed = name.and_then(patching::sed::explanation);
+    if of_sed.is_some() || name.is_none_or(|name| ::lint::rule(name).is_some()) {
         if args.format == Format::Json {
             let what = "`explain --format json` describes a track, not a rule";
             return Err(
                 Failure::new(Kind::Input, what).hint("pass a track, or leave out `--format`")
             );
         }
-        return lint::explain(name, None);
+        return match of_sed {
+            Some(text) => output::result(&text),
+            None => lint::explain(name, None),
+        };
     }
     let project = global::project();
     // Outside a project, the tracks are the built-in ones.

@@ -25,7 +25,7 @@ pub(crate) fn run(folder: &Path) -> Result<(), Failure> {
         let is_other = match fs::symlink_metadata(&path) {
             Err(error) => error.kind() != io::ErrorKind::NotFound,
             Ok(found) if !found.is_file() => true,
-            Ok(_) => fs::read(&path).map_or(true, |text| !is_page(&text)),
+            Ok(_) => project::read_bytes(&path).map_or(true, |text| !is_page(&text)),
         };
         if is_other && folder.is_dir() {
             let what = format!("`{}` exists, and `man` did not write it", path.display());

@@ -12,7 +12,7 @@ use patching::auto::{self, System};
 use patching::hook::{self, hook};
 use patching::prepared::{Prepared, RunProbes, Wanted, open};
 use patching::report::{PatchReport, TreeReport};
-use patching::revert::{RevertReport, revert, revert_all};
+use patching::revert::{RevertReport, Reverting, revert, revert_all};
 use patching::sed::{self, LintReport};
 use project::Project;
 use sources::Submodules;
@@ -48,7 +48,7 @@ pub(crate) fn run(global: &Global, patch: &Patch) -> Result<(), Failure> {
             (Some(component), None) => apply_to_pin(global, &here, &project, component, args),
             (None, _) => apply_auto(&here, &project, args),
         },
-        PatchCommand::Revert(args) => undo(&here, args),
+        PatchCommand::Revert(args) => undo(&here, &project, args),
         PatchCommand::Audit(args) => try_many(global, &here, &project, args),
         PatchCommand::Hook(args) => print_hook(&here, &project, args),
         PatchCommand::LintSed(args) => lint_sed(global, &here, &project, args),
@@ -149,11 +149,12 @@ fn apply_auto(here: &Path, project: &Project, args: &Apply) -> Result<(), Failur
 }
 
 /// Undoes applied patches.
-fn undo(here: &Path, args: &Revert) -> Result<(), Failure> {
+fn undo(here: &Path, project: &Project, args: &Revert) -> Result<(), Failure> {
+    let how = Reverting { project: project.folder(), writes_to_system: args.write };
     let directory = open(here, &args.root)?;
     let (trees, mut errors) = match &args.component {
-        Some(component) => (vec![revert(&directory, component)?], Vec::new()),
-        None => revert_all(directory)?,
+        Some(component) => (vec![revert(&directory, component, how)?], Vec::new()),
+        None => revert_all(directory, how)?,
     };
     if !trees.is_empty() {
         let report = RevertReport::new(trees);

@@ -1,6 +1,5 @@
 //! `build-pipeline records`: prints past builds and their results, and removes old records.
 
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use failure::{Failure, Kind};
@@ -36,7 +35,7 @@ pub(crate) fn run(args: &Records) -> Result<(), Failure> {
         };
     }
     let Some(wanted) = &args.record else {
-        let newest = records.len().saturating_sub(args.limit.map_or(usize::MAX, NonZeroUsize::get));
+        let newest = records.len().saturating_sub(args.limit.unwrap_or(usize::MAX));
         let listed: Vec<ListedRecord<'_>> =
             records.iter().skip(newest).map(ListedRecord::of).collect();
         return match args.format {

@@ -144,6 +144,7 @@ fn every_rule_is_explained() {
             .prints(&format!("build-pipeline: allow {rule}"));
     }
     project.run("explain image-unpined").expect(2).says("did you mean `image-unpinned`?");
+    project.run("explain sed-drops").expect(0).prints("a finding of `patch lint-sed`");
 }
 
 #[test]

@@ -54,6 +54,27 @@ pub(crate) enum Rule {
     NotChecked,
 }
 
+/// All rules.
+const RULES: [Rule; 11] = [
+    Rule::Error,
+    Rule::NoOp,
+    Rule::LineEnd,
+    Rule::Doubles,
+    Rule::Drops,
+    Rule::BreaksSyntax,
+    Rule::NotIdempotent,
+    Rule::BreaksOnRerun,
+    Rule::Suffix,
+    Rule::NoFile,
+    Rule::NotChecked,
+];
+
+/// Explains the rule of `patch lint-sed` with this name.
+pub fn explanation(name: &str) -> Option<String> {
+    let rule = RULES.into_iter().find(|rule| rule.name() == name)?;
+    Some(format!("{name}: a finding of `patch lint-sed`\n\n{}\n", rule.meaning()))
+}
+
 impl Rule {
     /// Returns the rule's name, as reports print it.
     pub(crate) fn name(self) -> &'static str {
@@ -69,6 +90,29 @@ impl Rule {
             Self::Suffix => "sed-suffix",
             Self::NoFile => "sed-no-file",
             Self::NotChecked => "sed-not-checked",
+        }
+    }
+
+    /// Returns what the rule reports, for `explain`.
+    fn meaning(self) -> &'static str {
+        match self {
+            Self::Error => "sed refuses the script",
+            Self::NoOp => "the command, or a part of it, changes nothing",
+            Self::LineEnd => {
+                "the pattern contains `\\n`, which sed never sees, because it reads line by line"
+            }
+            Self::Doubles => "the command adds an item to a list that already contains it",
+            Self::Drops => {
+                "the command removes items from a list; it may have been meant to add some"
+            }
+            Self::BreaksSyntax => "the file is no longer valid Python",
+            Self::NotIdempotent => "a second run of the command changes the file again",
+            Self::BreaksOnRerun => "a second run of the command makes the file invalid Python",
+            Self::Suffix => {
+                "the text after `-i` is the suffix of a backup file, but looks like options"
+            }
+            Self::NoFile => "the tree has no such file, so sed fails",
+            Self::NotChecked => "a note: the command was not run, and the message says why",
         }
     }
 
@@ -360,5 +404,17 @@ mod tests {
     fn an_item_in_several_lists_is_named_once() {
         let all = [(3, "a"), (3, "b"), (9, "a")].map(|(line, name)| (line, name.to_owned()));
         assert_eq!(items(&all), "`a`, `b` (line 3)");
+    }
+
+    #[test]
+    fn every_rule_is_explained() {
+        let schema = serde_json::to_value(schemars::schema_for!(Rule)).unwrap();
+        let variants = schema["oneOf"].as_array().unwrap();
+        assert_eq!(variants.len(), RULES.len());
+        for variant in variants {
+            let name = variant["const"].as_str().unwrap();
+            assert!(explanation(name).unwrap().starts_with(name), "{name}");
+        }
+        assert_eq!(explanation("sed-other"), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Finds lists in a text, to detect items that a script duplicates or removes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use regex::Regex;
 
@@ -38,7 +38,8 @@ fn forms() -> Vec<Form> {
     };
     [
         form(r#""([^"\n]*;[^"\n]*)""#, r"([^;]+)"),
-        form(r#"\[([^\[\]]*["'][^\[\]]*)\]"#, r#"["']([^"'\n]+)["']"#),
+        // Not a list of objects, as in JSON: the names and values in them are no items.
+        form(r#"\[([^\[\]{}]*["'][^\[\]{}]*)\]"#, r#"["']([^"'\n]+)["']"#),
         form(r#"\(([^()]*["'][^()]*,[^()]*)\)"#, r#"["']([^"'\n]+)["']"#),
         form(r"(?m)^[ \t]*#[ \t]*(?:el)?if((?:[^\n]*\\\n)*[^\n]*)$", r"defined\(([A-Za-z0-9_]+)\)"),
         form(r"(?m)^([^\n]*gfx[0-9a-f]{3}[^\n]*)$", r"(?-u:\b)(gfx[0-9a-f]{3,5})(?-u:\b)"),
@@ -73,8 +74,10 @@ pub(super) fn compare(before: &str, after: &str) -> Difference {
                     difference.doubled.push((new.line, (*item).to_owned()));
                 }
             }
+            let words: BTreeSet<&str> = has.keys().flat_map(|item| words_of(item)).collect();
             for item in had.keys().filter(|item| !has.contains_key(*item)) {
-                difference.dropped.push((new.line, (*item).to_owned()));
+                let gone = words_of(item).into_iter().filter(|word| !words.contains(word));
+                difference.dropped.extend(gone.map(|word| (new.line, word.to_owned())));
             }
         }
     }
@@ -83,6 +86,17 @@ pub(super) fn compare(before: &str, after: &str) -> Difference {
         all.dedup();
     }
     difference
+}
+
+/// Returns the words of an item that lists GPU targets, such as `"gfx1100;gfx1151"`: these are
+/// compared as a set. Another item is one word.
+fn words_of(item: &str) -> Vec<&str> {
+    if item.contains("gfx") {
+        let words = item.split([';', ',', ' ', '=', ':']);
+        words.filter(|word| !word.is_empty()).collect()
+    } else {
+        vec![item]
+    }
 }
 
 fn counts(list: &List) -> BTreeMap<&str, usize> {
@@ -147,6 +161,39 @@ mod tests {
         check("f(\"0\", \"1\")", "f(\"0\", \"1\", \"0\")", &[], &[]);
         // A duplicate that was there before the change is not reported.
         check("x \"a;a\"\ny", "x \"a;a\"\nz", &[], &[]);
+    }
+
+    #[test]
+    fn targets_are_compared_as_a_set_in_each_syntax() {
+        let syntaxes = [
+            "{ \"presets\": [ { \"vars\": { \"AMDGPU_TARGETS\": \"LIST\" } } ] }\n",
+            "{ \"a\": { \"AMDGPU_TARGETS\": \"LIST\" } }\n",
+            "{ \"targets\": [ \"LIST\" ] }\n",
+            "set(AMDGPU_TARGETS \"LIST\" CACHE STRING \"targets\")\n",
+            "export PYTORCH_ROCM_ARCH=\"LIST\"\n",
+            "cmake_args = [\"-DAMDGPU_TARGETS=LIST\", \"-DGGML_HIP=ON\"]\n",
+            "f(\"-DAMDGPU_TARGETS=LIST\", \"-DGGML_HIP=ON\")\n",
+        ];
+        let lists = [
+            ("gfx1100;gfx1101", "gfx1151;gfx1100;gfx1101", None),
+            ("gfx1100;gfx1101", "gfx1100;gfx1151;gfx1101", None),
+            ("gfx1100;gfx1101", "gfx1100;gfx1101;gfx1151", None),
+            ("gfx1100;gfx1101", "gfx1101;gfx1100", None),
+            ("gfx1100;gfx1101", "gfx1100,gfx1101", None),
+            ("gfx1100;gfx1101", "gfx1100 gfx1101 gfx1151", None),
+            ("gfx1100,gfx1101", "gfx1100;gfx1101", None),
+            ("gfx1100", "gfx1100;gfx1151", None),
+            ("gfx1100;gfx1101", "gfx1100", Some("gfx1101")),
+            ("gfx1100;gfx1101", "gfx1151;gfx1101", Some("gfx1100")),
+            ("gfx1100;gfx1101", "gfx1101,gfx1151", Some("gfx1100")),
+            ("gfx1100", "gfx1151", Some("gfx1100")),
+        ];
+        for syntax in syntaxes {
+            for (old, new, dropped) in lists {
+                let text = |list: &str| syntax.replace("LIST", list);
+                check(&text(old), &text(new), &[], dropped.as_slice());
+            }
+        }
     }
 
     #[test]

@@ -10,4 +10,5 @@ mod lists;
 mod report;
 mod script;
 
+pub use judge::explanation;
 pub use report::{Asked, LintReport};

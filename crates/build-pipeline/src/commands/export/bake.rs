@@ -173,7 +173,7 @@ fn lock(folder: &Path) -> Result<File, Failure> {
 /// Returns whether a path is a regular file, not a link to one, and `fits` accepts its text.
 fn is_file_with(path: &Path, fits: impl Fn(&str) -> bool) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.is_file())
-        && fs::read_to_string(path).is_ok_and(|text| fits(&text))
+        && project::read_text(path).is_ok_and(|text| fits(&text))
 }
 
 fn failed(folder: &Path, error: &io::Error) -> Failure {

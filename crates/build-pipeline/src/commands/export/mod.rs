@@ -68,7 +68,7 @@ fn fixed_time(error: &EpochError) -> Failure {
 
 /// Writes the file. Never overwrites a file that `export` did not write.
 fn write(file: &Path, text: &str) -> Result<(), Failure> {
-    let is_other = match fs::read(file) {
+    let is_other = match project::read_bytes(file) {
         Ok(found) => !is_ours(&found),
         Err(error) => error.kind() != io::ErrorKind::NotFound,
     };
@@ -94,7 +94,7 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
 
 /// Compares a file with what it should contain.
 fn check(file: &Path, wanted: &str, command: &str) -> Result<(), Failure> {
-    let found = fs::read_to_string(file).map_err(|error| {
+    let found = project::read_text(file).map_err(|error| {
         Failure::caused(Kind::Input, format!("reading `{}` failed", file.display()), &error)
     })?;
     if found == wanted {
