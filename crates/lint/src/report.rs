@@ -137,10 +137,10 @@ pub fn page(found: &[Finding], files: usize, skipped: usize) -> Page {
         page.line(format_args!("    help: {help}"));
         page.line(format_args!("    source: {}", source(evidence)));
     }
-    let mut files = counted(files, "file");
-    if skipped > 0 {
-        files.push_str(&format!(" ({skipped} skipped)"));
-    }
+    let files = match skipped {
+        0 => counted(files, "file"),
+        _ => format!("{} ({skipped} skipped)", counted(files, "file")),
+    };
     if found.is_empty() {
         page.line(format_args!("{files}: nothing found"));
     } else {
