@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgMatches, Command};
 use failure::{is_nearly, nearest};
@@ -31,6 +32,11 @@ impl Refusal {
         // clap's own tips are printed as hints instead.
         let mut kept = paragraphs.filter(|(plain, _)| !plain.trim_start().starts_with("tip:"));
         let message = kept.next().map(|(_, styled)| styled.trim_end().to_owned());
+<<<<<<< HEAD
+=======
+        let rest: Vec<&str> = kept.map(|(_, styled)| styled).collect();
+        let rest = typed_usage(error, command, words).unwrap_or_else(|| rest.join("\n\n"));
+>>>>>>> 225dbbcb6ba621cf55c05ddfbf15f0db0f102f5c
         let mut message = message.unwrap_or_default();
         let line = Line::new(command, words);
         let usage = line.command.clone().render_usage().ansi().to_string();
@@ -57,7 +63,7 @@ impl Refusal {
         {
             message = message.replace(shown, &variable);
         }
-        Self { message, hints, rest: rest.join("\n\n") }
+        Self { message, hints, rest }
     }
 
     /// Prints the error. Its text quotes the arguments, so secrets are masked.
@@ -78,6 +84,7 @@ impl Refusal {
     }
 }
 
+<<<<<<< HEAD
 /// Options that weaken a check, or that write where nothing is written otherwise.
 const RISKY: [&str; 7] = [
     "--force",
@@ -94,6 +101,20 @@ const RISKY: [&str; 7] = [
 fn may_suggest(error: &clap::Error, name: &str) -> bool {
     let typed = text_of(error, ContextKind::InvalidArg).unwrap_or_default();
     !RISKY.contains(&name) || is_nearly(typed, name)
+=======
+/// Returns the usage, and where to find the help, for an error that does not depend on environment
+/// variables. clap's usage also contains the options that variables set.
+fn typed_usage(error: &clap::Error, command: &Command, words: &[String]) -> Option<String> {
+    fn without_variables(command: Command) -> Command {
+        command.mut_args(|arg| arg.env(Resettable::Reset)).mut_subcommands(without_variables)
+    }
+    let all = [command.get_name()].into_iter().chain(words.iter().map(String::as_str));
+    let other = without_variables(command.clone()).try_get_matches_from(all).err()?;
+    let text = other.render().ansi().to_string();
+    let usage = |text: &str| text.find("Usage:").map(|at| text[..at].matches("\n\n").count());
+    let skipped = usage(&other.render().to_string()).filter(|_| other.kind() == error.kind())?;
+    Some(text.split("\n\n").skip(skipped).collect::<Vec<_>>().join("\n\n"))
+>>>>>>> 225dbbcb6ba621cf55c05ddfbf15f0db0f102f5c
 }
 
 fn text_of(error: &clap::Error, kind: ContextKind) -> Option<&str> {

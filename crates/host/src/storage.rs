@@ -1,7 +1,9 @@
 //! Disk space, and leftovers of engines.
 
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use names::EngineKind;
 
@@ -36,7 +38,11 @@ pub(crate) struct Storage {
 
 /// The prefixes of the folders that killed builds leave in `/var/tmp`, each with a whole build
 /// context in it.
-const LEFTOVERS: [&str; 4] = ["libpod_builder", "buildah", "container_images_", "storage"];
+pub(crate) const LEFTOVERS: [&str; 4] =
+    ["libpod_builder", "buildah", "container_images_", "storage"];
+
+/// Younger folders may belong to a build that is running.
+const DAY: Duration = Duration::from_hours(24);
 
 /// Reads the storage of engines: in the usual places, and in those of `engines`.
 pub(crate) fn read(root: &Root, home: Option<&str>, uid: u32, engines: &[Engine]) -> Storage {
@@ -56,7 +62,7 @@ pub(crate) fn read(root: &Root, home: Option<&str>, uid: u32, engines: &[Engine]
     let leftovers = root.names("var/tmp").into_iter().filter(|name| {
         let is_ours = || {
             let metadata = root.path(&format!("var/tmp/{name}")).symlink_metadata();
-            root.is_recorded() || metadata.is_ok_and(|metadata| metadata.uid() == uid)
+            root.is_recorded() || metadata.is_ok_and(|metadata| is_leftover(&metadata, uid))
         };
         LEFTOVERS.iter().any(|start| name.starts_with(start)) && is_ours()
     });
@@ -65,6 +71,13 @@ pub(crate) fn read(root: &Root, home: Option<&str>, uid: u32, engines: &[Engine]
         leftovers: leftovers.map(|name| format!("/var/tmp/{name}")).collect(),
         broken: stores.iter().flat_map(|store| broken(root, store)).collect(),
     }
+}
+
+/// Returns whether a file is a folder of the user that nothing was added to for a day. A build that is
+/// running has newer ones.
+fn is_leftover(metadata: &Metadata, uid: u32) -> bool {
+    let age = metadata.modified().ok().and_then(|time| time.elapsed().ok());
+    metadata.is_dir() && metadata.uid() == uid && age.is_some_and(|age| age > DAY)
 }
 
 /// Returns the folder in which an engine keeps its images: the one that its files name, otherwise

@@ -99,9 +99,16 @@ pub(crate) fn known_program(
         return Ok(program);
     }
     let names = known.iter().map(|one| format!("`{one}`")).collect::<Vec<_>>().join(", ");
-    Err(Failure::new(Kind::Input, format!("nothing is known about the program `{text}`")).hint(
-        format!("the known programs are {names}; without `--for`, all variables are printed"),
-    ))
+    let all = format!("the known programs are {names}; without `--for`, all variables are printed");
+    if program.is_empty() {
+        return Err(Failure::new(Kind::Input, "the name of the program is empty").hint(all));
+    }
+    let what = format!("nothing is known about the program `{text}`");
+    let told = Failure::new(Kind::Input, what);
+    Err(match failure::nearest(&program, known.iter().map(String::as_str)) {
+        Some(near) => told.hint(format!("did you mean `{near}`?")).hint(all),
+        None => told.hint(all),
+    })
 }
 
 /// Says which GPUs of the machine the programs do not see; `selects` is what selects another one.

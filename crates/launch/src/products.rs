@@ -9,6 +9,10 @@ use crate::machine;
 /// Words that names of products have or lack.
 const BRANDS: [&str; 6] = ["amd", "radeon", "instinct", "ryzen", "graphics", "pro"];
 
+/// How a GPU is written.
+const EXAMPLE: &str =
+    "write a target, for example `gfx1151`; `rocminfo | grep gfx` prints that of this machine";
+
 /// More suggestions than this help nobody.
 const MANY: usize = 4;
 
@@ -21,6 +25,10 @@ pub(crate) fn known(text: &str, gpus: &Gpus) -> Result<GpuTarget, Failure> {
     if target.starts_with("gfx") {
         return machine::known_gpu(&target, gpus);
     }
+    if target.is_empty() {
+        let told = Failure::new(Kind::Input, "the GPU target is empty");
+        return Err(told.hint(EXAMPLE));
+    }
     let what =
         format!("`{text}` is not a GPU target, and versions/gpus.toml contains no such product");
     let near = similar(text, gpus);
@@ -30,14 +38,27 @@ pub(crate) fn known(text: &str, gpus: &Gpus) -> Result<GpuTarget, Failure> {
     } else {
         told.hint(format!("did you mean `{}`?", near.join("` or `")))
     };
-    Err(told.hint(
-        "write a target, for example `gfx1151`; `rocminfo | grep gfx` prints that of this machine",
-    ))
+    Err(told.hint(EXAMPLE))
 }
 
-/// Returns the products that have most words of `text`, unless there are many.
+/// Returns the target without its `gfx`, the products that differ only in their spaces, or else
+/// the products that have most words of `text`, unless there are many.
 fn similar<'a>(text: &str, gpus: &'a Gpus) -> Vec<&'a str> {
     let asked = words(text);
+    let joined = asked.concat();
+    let targets = gpus.gpus.keys().map(GpuTarget::as_str);
+    let named: Vec<&str> =
+        targets.filter(|target| target.strip_prefix("gfx") == Some(&*joined)).collect();
+    if !named.is_empty() {
+        return named;
+    }
+    let names = gpus.gpus.values().flat_map(|gpu| std::iter::once(&gpu.name).chain(&gpu.products));
+    let mut same: Vec<&str> =
+        names.flat_map(|name| parts(name)).filter(|name| words(name).concat() == joined).collect();
+    same.dedup();
+    if !same.is_empty() {
+        return same;
+    }
     let names = gpus.gpus.values().flat_map(|gpu| std::iter::once(&gpu.name).chain(&gpu.products));
     let shared = |product: &str| words(product).iter().filter(|word| asked.contains(word)).count();
     let scored: Vec<(usize, &str)> =
@@ -142,5 +163,23 @@ family = "f"
         }
         let told = known("GFX1152", &gpus).unwrap_err();
         assert!(told.hints.concat().contains("the known targets are gfx1100"), "{told:?}");
+    }
+
+    #[test]
+    fn a_name_with_other_spaces_or_without_gfx_is_suggested() {
+        let gpus = pins::parse_gpus("gpus.toml", GPUS).unwrap();
+        for (text, wanted) in [
+            ("1151", "did you mean `gfx1151`?"),
+            ("90c", "did you mean `gfx90c`?"),
+            ("rx7900xtx", "did you mean `Radeon RX 7900 XTX`?"),
+            ("RX7900-XT", "did you mean `RX 7900 XT`?"),
+            ("radeonvii", EXAMPLE),
+        ] {
+            assert_eq!(known(text, &gpus).unwrap_err().hints[0], wanted, "{text}");
+        }
+        for empty in ["", " "] {
+            let told = known(empty, &gpus).unwrap_err();
+            assert_eq!(told.lines(), ["the GPU target is empty"]);
+        }
     }
 }

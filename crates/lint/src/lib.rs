@@ -268,9 +268,13 @@ fn in_order(mut found: Vec<Finding>, text: &str, kind: Kind) -> Vec<Finding> {
 
 /// Returns the finding for a file that is not UTF-8 text; `line` is the first line that is not
 /// UTF-8. A binary file is not checked at all, so its finding has the severity `error`.
-pub fn not_utf8(file: &str, line: usize, is_binary: bool) -> Option<Finding> {
+pub fn not_utf8(file: &str, line: usize, bytes: &[u8]) -> Option<Finding> {
     let mut all = Findings::new(file);
-    let hit = if is_binary {
+    let is_binary = is_binary(bytes);
+    let hit = if is_utf16(bytes) {
+        Hit::new("not-utf-8", line, "the text is UTF-16, not UTF-8, and was not checked")
+            .help(format!("convert it: `iconv -f UTF-16 -t UTF-8 {file}` prints it as UTF-8"))
+    } else if is_binary {
         Hit::new("not-utf-8", line, "the file is binary, and was not checked")
             .help("pass text files: `build-pipeline lint Dockerfile run.sh .env compose.yml`")
     } else {
@@ -282,6 +286,16 @@ pub fn not_utf8(file: &str, line: usize, is_binary: bool) -> Option<Finding> {
         finding.severity = Severity::Error;
     }
     Some(finding)
+}
+
+/// Returns whether the bytes of a file are not text in UTF-8 or a similar encoding.
+pub fn is_binary(bytes: &[u8]) -> bool {
+    is_utf16(bytes) || bytes.contains(&0)
+}
+
+/// Returns whether a file begins as Windows programs begin text in UTF-16.
+pub fn is_utf16(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff")
 }
 
 /// Returns whether a comment on the line or the line above allows the exception.

@@ -26,6 +26,18 @@ pub struct LintFindings {
     information: usize,
     /// The findings, file by file.
     findings: Vec<OneFinding>,
+    /// The files in folders that seem to have a known kind, but were not checked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    skipped: Vec<Skipped>,
+}
+
+/// A file in a folder that seems to have a known kind, but was not checked.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Skipped {
+    /// The file.
+    pub file: String,
+    /// Why it was not checked.
+    pub why: &'static str,
 }
 
 /// One finding of a rule.
@@ -66,7 +78,7 @@ fn count(found: &[Finding], severity: Severity) -> usize {
 
 impl LintFindings {
     /// Creates the document. `files` is the number of files that were checked.
-    pub fn new(found: &[Finding], files: usize) -> Self {
+    pub fn new(found: &[Finding], files: usize, skipped: Vec<Skipped>) -> Self {
         let one = |finding: &Finding| OneFinding {
             file: finding.file.clone(),
             line: finding.line,
@@ -91,6 +103,7 @@ impl LintFindings {
             warnings: count(found, Severity::Warning),
             information: count(found, Severity::Information),
             findings: found.iter().map(one).collect(),
+            skipped,
         }
     }
 }
@@ -111,8 +124,9 @@ pub(crate) fn source(evidence: &Evidence) -> String {
     format!("{source} ({known}; checked on {checked})")
 }
 
-/// Returns the findings as text. `files` is the number of files that were checked.
-pub fn page(found: &[Finding], files: usize) -> Page {
+/// Returns the findings as text. `files` is the number of files that were checked, and `skipped` of
+/// those that were not.
+pub fn page(found: &[Finding], files: usize, skipped: usize) -> Page {
     let mut page = Page::default();
     for Finding { rule, severity, file, line, message, help, evidence, also, .. } in found {
         page.line(format_args!("{file}:{line}: {}: {message} [{}]", severity.name(), rule.id));
@@ -123,7 +137,10 @@ pub fn page(found: &[Finding], files: usize) -> Page {
         page.line(format_args!("    help: {help}"));
         page.line(format_args!("    source: {}", source(evidence)));
     }
-    let files = counted(files, "file");
+    let files = match skipped {
+        0 => counted(files, "file"),
+        _ => format!("{} ({skipped} skipped)", counted(files, "file")),
+    };
     if found.is_empty() {
         page.line(format_args!("{files}: nothing found"));
     } else {

@@ -93,7 +93,7 @@ fn none_found(root: &Path, places: usize, all: &BTreeMap<String, Vec<Patch>>) ->
 /// Returns the GPU target and its origin.
 fn gpu(project: &Project, system: System<'_>) -> Result<(GpuTarget, String), Failure> {
     if let Some(text) = system.gpu {
-        return Ok((prepared::named_gpu(project, text)?, "--gpu".to_owned()));
+        return Ok((project.known_gpu(text)?, "--gpu".to_owned()));
     }
     let host = system.here.join(system.host_root);
     let mut found = installed::gpus(&host);

@@ -56,7 +56,7 @@ pub fn hook(
     let gpu = match gpu {
         None => String::new(),
         Some(text) => {
-            format!(" --gpu {}", failure::gpu_target(text)?)
+            format!(" --gpu {}", project.known_gpu(text)?)
         }
     };
     // The path of the installed program stays valid after an update, unlike the path of a build.

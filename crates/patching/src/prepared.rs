@@ -7,7 +7,6 @@ use std::path::Path;
 
 use executor::{Confinement, Tools};
 use failure::{Failure, Kind};
-use gpu_code::CodeTarget;
 use names::Version;
 use names::{GpuTarget, Sha256};
 use patcher::{NoProbes, Outcome, PatchSet, Probes, Subject, Tree, TreePath};
@@ -265,25 +264,8 @@ pub fn open(here: &Path, root: &Path) -> Result<Directory, Failure> {
 pub(crate) fn gpu(project: &Project, asked: Option<&str>) -> Result<GpuTarget, Failure> {
     match asked {
         None => project.default_gpu(),
-        Some(text) => named_gpu(project, text),
+        Some(text) => project.known_gpu(text),
     }
-}
-
-/// Parses the name of a GPU target that LLVM or `gpus.toml` knows. Every other target is a typo: a
-/// patch would write it into the tree.
-///
-/// # Errors
-/// Fails if it is not the name of a known target.
-pub(crate) fn named_gpu(project: &Project, text: &str) -> Result<GpuTarget, Failure> {
-    let target = failure::gpu_target(text)?;
-    if CodeTarget::knows(&target) {
-        return Ok(target);
-    }
-    let known = project.gpus()?.gpus;
-    if known.contains_key(&target) {
-        return Ok(target);
-    }
-    Err(failure::unknown_gpu(target.as_str(), known.keys().map(GpuTarget::as_str)))
 }
 
 fn version_of(

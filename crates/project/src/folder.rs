@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use failure::{Failure, Kind, Message};
+use gpu_code::CodeTarget;
 use names::{GpuTarget, TrackName};
 use pins::{ParseError, References, Tracks};
 use planner::PlanningInput;
@@ -220,6 +221,22 @@ impl Project {
     /// The file cannot be read, or something in it is wrong.
     pub fn gpus(&self) -> Result<pins::Gpus, Failure> {
         self.layered("versions/gpus.toml", pins::parse_gpus, pins::Gpus::over)
+    }
+
+    /// Parses the name of a GPU target that LLVM or `gpus.toml` knows. Every other target is a typo.
+    ///
+    /// # Errors
+    /// It is not the name of a known target, or the file is wrong.
+    pub fn known_gpu(&self, text: &str) -> Result<GpuTarget, Failure> {
+        let target = failure::gpu_target(text)?;
+        if CodeTarget::knows(&target) {
+            return Ok(target);
+        }
+        let known = self.gpus()?.gpus;
+        if known.contains_key(&target) {
+            return Ok(target);
+        }
+        Err(failure::unknown_gpu(target.as_str(), known.keys().map(GpuTarget::as_str)))
     }
 
     /// Reads the tracks of the project and the program.

@@ -5,13 +5,14 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use failure::{Failure, Kind};
+use lint::report::Skipped;
 use lint::{Context, Exists, Facts, Finding};
 
 use crate::built_in;
 use crate::clock::today;
 use crate::folder::{DATA_FILES, Project, read_bytes};
 use crate::kinds::{PathKind, refuse_others};
-use crate::lint_folder::files_in;
+use crate::lint_folder::{InFolder, files_in};
 
 /// The result of checking files.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub struct Checked {
     pub findings: Vec<Finding>,
     /// The number of files that were checked.
     pub files: usize,
+    /// The files in folders that seem to have a known kind, but were not checked.
+    pub skipped: Vec<Skipped>,
     /// The first file that could not be read; it is reported after the findings in the others.
     pub failed: Option<Failure>,
 }
@@ -30,7 +33,7 @@ pub struct Checked {
 /// in the project's folder.
 ///
 /// # Errors
-/// A data file of the project is wrong, `gpu` is not a target, or there is neither a project nor a
+/// A data file of the project is wrong, `gpu` is not a known target, or there is neither a project nor a
 /// name.
 pub fn check(here: &Path, names: &[PathBuf], gpu: Option<&str>) -> Result<Checked, Failure> {
     let project = Project::find(here);
@@ -46,15 +49,14 @@ pub fn check(here: &Path, names: &[PathBuf], gpu: Option<&str>) -> Result<Checke
                 .map_err(|error| Failure::from_chain(Kind::Bug, &error))?
         }
     };
-    // Any target is accepted, because files can be for any GPU.
-    let gpu = gpu.map(failure::gpu_target).transpose()?;
+    let gpu = gpu.map(|text| Project::find_or_built_in(here).known_gpu(text)).transpose()?;
     let project_gpu = project.as_ref().ok().and_then(|project| project.default_gpu().ok());
     // If the pins are invalid, tracks are checked without them: the pins must be corrected first.
     let pins = project.as_ref().ok().and_then(|project| project.pins().ok());
     let has_built_in = project.as_ref().is_ok_and(Project::has_built_in);
     let tracks = project.as_ref().ok().and_then(|project| project.built_in_tracks().ok()?);
     let root = project.as_ref().map_or_else(|_| here.to_owned(), |project| project.root.clone());
-    let Read { files, mut findings, failed } = match names {
+    let Read { files, mut findings, skipped, failed } = match names {
         [] => of_project(&project.map_err(|told| told.first_hint(ANY_FOLDER))?),
         names => read_all(here, names),
     };
@@ -79,7 +81,7 @@ pub fn check(here: &Path, names: &[PathBuf], gpu: Option<&str>) -> Result<Checke
         let project_gpu = project_gpu.as_ref().filter(|_| is_below(&root, &here.join(one.file)));
         lint::check_facts(one, Context { project_gpu, ..context })
     }));
-    Ok(Checked { findings, files: files.len(), failed })
+    Ok(Checked { findings, files: files.len(), skipped, failed })
 }
 
 /// What to do outside of a project.
@@ -256,6 +258,8 @@ struct Read {
     files: Vec<(String, String)>,
     /// The files that are not text.
     findings: Vec<Finding>,
+    /// The files in folders that are not checked.
+    skipped: Vec<Skipped>,
     /// The first file that could not be read.
     failed: Option<Failure>,
 }
@@ -265,29 +269,34 @@ const KINDS: &str = "it knows Dockerfiles, compose and environment files, shell 
 
 /// Reads files, and those below folders that have a kind of their own.
 fn read_all(here: &Path, names: &[PathBuf]) -> Read {
-    let (mut files, mut failed) = (Vec::new(), None);
+    let (mut files, mut skipped, mut failed) = (Vec::new(), Vec::new(), None);
     for name in names {
         if !here.join(name).is_dir() || PathKind::of(&here.join(name)).is_some() {
             files.push(name.clone());
             continue;
         }
-        let (found, unread) = files_in(here, name);
+        let InFolder { files: found, skipped: others, failed: unread } = files_in(here, name);
         if let Some((path, error)) = unread {
             let what = format!("reading `{}` failed", path.display());
             let told = Failure::caused(Kind::Input, what, &error);
             failed.get_or_insert(told.hint("check the permissions of the folder"));
         } else if found.is_empty() {
             let shown = name.display();
-            let what = format!("`{shown}` contains no file of a kind that `lint` knows");
+            let what = if others.is_empty() {
+                format!("`{shown}` contains no file of a kind that `lint` knows")
+            } else {
+                format!("`{shown}` contains no file that `lint` can check")
+            };
             let next = "a file that is named is always checked: `build-pipeline lint FILE`";
             failed.get_or_insert(Failure::new(Kind::Input, what).hint(KINDS).hint(next));
         }
         files.extend(found);
+        skipped.extend(others);
     }
     let mut seen = BTreeSet::new();
     files.retain(|file| seen.insert(file.clone()));
     let read = read(here, &files);
-    Read { failed: failed.or(read.failed), ..read }
+    Read { skipped, failed: failed.or(read.failed), ..read }
 }
 
 /// Reads files; a file that cannot be read does not stop the others.
@@ -322,9 +331,8 @@ fn read(here: &Path, names: &[PathBuf]) -> Read {
                 let line =
                     |end| error.as_bytes()[..end].iter().filter(|b| **b == b'\n').count() + 1;
                 let line = line(error.utf8_error().valid_up_to());
-                let is_binary = error.as_bytes().contains(&0);
-                read.findings.extend(lint::not_utf8(&name, line, is_binary));
-                if !is_binary {
+                read.findings.extend(lint::not_utf8(&name, line, error.as_bytes()));
+                if !lint::is_binary(error.as_bytes()) {
                     read.files.push((name, String::from_utf8_lossy(error.as_bytes()).into_owned()));
                 }
             }

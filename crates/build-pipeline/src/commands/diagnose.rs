@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use failure::{Failure, Kind};
-use host::failures::{Assessment, Diagnoses, Diagnosis};
+use host::failures::{Assessment, Diagnoses, Diagnosis, Failures, LogText, NotText};
 use launch::known::DiagnoseReport;
 use project::kinds::{PathKind, refuse_others};
 
@@ -27,17 +27,41 @@ pub(crate) fn run(args: &Diagnose) -> Result<(), Failure> {
         told.hint("pass the log of a build or a run, or `-` for standard input")
     };
     let found = if is_input {
-        failures.diagnose(io::stdin().lock())
+        read(&failures, io::stdin().lock())
     } else {
-        File::open(&log).and_then(|file| failures.diagnose(file))
-    }
-    .map_err(unread)?;
+        File::open(&log).and_then(|file| read(&failures, file))
+    };
+    let found = found.map_err(unread)?.map_err(|what| not_text(what, args, &named()))?;
     let report = DiagnoseReport::from(&found);
     match args.format {
         Format::Text => output::page(&report.page())?,
         Format::Json => output::json(&report)?,
     }
     if found.has_failure() { Err(Failure::told(Kind::Failed)) } else { Ok(()) }
+}
+
+/// Reads a log to its end, unless it is not text.
+fn read(failures: &Failures, log: impl io::Read) -> io::Result<Result<Diagnoses<'_>, NotText>> {
+    match LogText::new(log)? {
+        Ok(text) => failures.diagnose(text).map(Ok),
+        Err(other) => Ok(Err(other)),
+    }
+}
+
+/// Returns the failure for a log that is not text.
+fn not_text(what: NotText, args: &Diagnose, named: &str) -> Failure {
+    match what {
+        NotText::Compressed { format, program } => {
+            let file = args.log.to_str().filter(|name| *name != "-").unwrap_or("FILE");
+            let file = host::shell_word(file);
+            let told = Failure::new(Kind::Input, format!("`{named}` is compressed with {format}"));
+            told.hint(format!("unpack it: `{program} {file} | build-pipeline diagnose -`"))
+        }
+        NotText::Binary => {
+            Failure::new(Kind::Input, format!("`{named}` contains binary data, not text"))
+                .hint("pass the log of a build or a run as text, or `-` for standard input")
+        }
+    }
 }
 
 /// Prints the known failures in the output of another command, and an assessment, if there are any.

@@ -18,13 +18,16 @@ use crate::global;
 /// Runs the command.
 pub(crate) fn run(args: &Lint) -> Result<(), Failure> {
     let here = global::working_folder()?;
-    let Checked { findings: found, files, failed } =
+    let Checked { findings: found, files, skipped, failed } =
         check(&here, &args.files, args.gpu.as_deref())?;
+    for one in &skipped {
+        output::warn("lint-skipped", &format!("`{}` was not checked: {}", one.file, one.why));
+    }
     match args.format {
         // Print only the error.
         LintFormat::Text if files == 0 && found.is_empty() && failed.is_some() => {}
-        LintFormat::Text => output::page(&report::page(&found, files))?,
-        LintFormat::Json => output::json(&LintFindings::new(&found, files))?,
+        LintFormat::Text => output::page(&report::page(&found, files, skipped.len()))?,
+        LintFormat::Json => output::json(&LintFindings::new(&found, files, skipped))?,
         LintFormat::Sarif => output::json(&sarif::document(&found))?,
         LintFormat::Github => output::sanitised_result(&report::annotations(&found))?,
     }

@@ -152,3 +152,52 @@ fn steps_that_do_not_depend_on_the_gpu_run_once() {
         "{text}"
     );
 }
+
+#[test]
+fn every_command_refuses_a_gpu_that_does_not_exist() {
+    let project = Project::new();
+    project.write("run.sh", "true\n");
+    for command in [
+        "lint run.sh",
+        "plan official",
+        "env",
+        "run official --print shell",
+        "build official --rehearse",
+        "patch apply vllm --root .",
+        "patch hook pip",
+    ] {
+        let told = project.run(&format!("{command} --gpu gfx9999")).expect(2);
+        told.says("the GPU `gfx9999` is not known").says("the known targets are ");
+    }
+}
+
+#[test]
+fn a_similar_name_is_suggested() {
+    let project = Project::new();
+    for (arguments, wanted) in [
+        ("--for llama-cpp", "did you mean `llama.cpp`?"),
+        ("--for torch", "did you mean `pytorch`?"),
+        ("--gpu 1151", "did you mean `gfx1151`?"),
+        ("--gpu rx7900xtx", "RX 7900 XTX`?"),
+        ("--for=", "the name of the program is empty"),
+        ("--gpu=", "the GPU target is empty"),
+    ] {
+        project.run(&format!("env {arguments}")).expect(2).says(wanted);
+    }
+}
+
+#[test]
+fn usage_shows_no_option_that_only_a_variable_sets() {
+    let project = Project::new();
+    for (variable, value, option) in [
+        ("BUILD_PIPELINE_MIRROR", "docker.io=example.org", "--mirror"),
+        ("BUILD_PIPELINE_MIRROR_ONLY", "1", "--mirror-only"),
+        ("BUILD_PIPELINE_DIRECTORY", ".", "--directory"),
+    ] {
+        for arguments in [&["plan", "--wrong"][..], &["tag"], &["lint", "--format", "wrong"]] {
+            let ran = ran(project.command(arguments).env(variable, value).output().unwrap());
+            assert!(!ran.stderr.contains(option), "{variable} {arguments:?}: {}", ran.stderr);
+            ran.expect(2);
+        }
+    }
+}

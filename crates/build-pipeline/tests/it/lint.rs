@@ -152,7 +152,7 @@ fn what_cannot_be_read_is_said() {
     let project = Project::new();
     project.run("lint nothing.sh").expect(2).says("reading `nothing.sh` failed");
     // A file that cannot be checked does not hide the findings in the others.
-    std::fs::write(project.path("binary"), [0xff, 0xfe, 0]).unwrap();
+    std::fs::write(project.path("binary"), [0x7f, 0xff, 0]).unwrap();
     std::fs::write(
         project.path("latin.sh"),
         b"# f\xfcr gfx1151\nexport HSA_OVERRIDE_GFX_VERSION=gfx1100\n",
@@ -166,6 +166,11 @@ fn what_cannot_be_read_is_said() {
         .prints("latin.sh:2: error: `HSA_OVERRIDE_GFX_VERSION=gfx1100` is not three numbers")
         .says("reading `nothing.sh` failed");
     project.run("lint binary").expect(1);
+    for bytes in [b"\xff\xfeF\0R\0", b"\xfe\xff\0F\0R"] {
+        std::fs::write(project.path("Dockerfile"), bytes).unwrap();
+        let told = project.run("lint Dockerfile").expect(1);
+        told.prints("Dockerfile:1: error: the text is UTF-16, not UTF-8, and was not checked");
+    }
     // Files outside a project can be checked too.
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("x.env"), "HSA_OVERRIDE_GFX_VERSION=gfx1151\n").unwrap();

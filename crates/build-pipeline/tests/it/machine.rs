@@ -558,3 +558,27 @@ fn logs_are_read_from_files_and_from_standard_input() {
     // Standard input is empty here.
     project.run("diagnose").expect(0).prints("no known failure in 0 lines");
 }
+
+#[test]
+fn logs_in_utf_16_are_decoded_and_other_data_are_refused() {
+    let project = Project::new();
+    let text = log("failing.txt", "memory-access-fault").replace('\n', "\r\n");
+    let units: Vec<u16> = std::iter::once(0xfeff).chain(text.encode_utf16()).collect();
+    let little: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
+    let big: Vec<u8> = units.iter().flat_map(|unit| unit.to_be_bytes()).collect();
+    for bytes in [little, big] {
+        std::fs::write(project.path("windows.log"), bytes).unwrap();
+        project
+            .run("diagnose windows.log")
+            .expect(1)
+            .prints("memory-access-fault: ")
+            .prints("  line 3: Memory access fault by GPU node-1")
+            .prints("1 known failure in 5 lines");
+    }
+    std::fs::write(project.path("build.gz"), b"\x1f\x8b\x08\0\0\0\0\0").unwrap();
+    let told = project.run("diagnose build.gz").expect(2);
+    told.says("build.gz` is compressed with gzip")
+        .says("`zcat build.gz | build-pipeline diagnose -`");
+    std::fs::write(project.path("program"), b"\x7fELF\x02\x01\x01\0\0\0\0\0\x03\0").unwrap();
+    project.run("diagnose program").expect(2).says("program` contains binary data, not text");
+}

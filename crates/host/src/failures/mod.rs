@@ -1,7 +1,7 @@
 //! Known failures in logs: the catalogue `versions/failures.toml`, and a reader for logs of any
 //! size.
 //!
-//! Start at [`parse_failures`] and [`Failures::diagnose`]. `scan` searches a log for the fixed text
+//! Start at [`parse_failures`] and [`Failures::diagnose`]. `encoding` reads logs as UTF-8. `scan` searches a log for the fixed text
 //! of all patterns at once, and matches only the lines with a hit. `judge` weighs the hits: lines
 //! that belong together must be close, counter-evidence cancels them, and the log must show a sign
 //! of the failure's subject. A line that only mentions a failure, such as source code, is no
@@ -17,6 +17,7 @@ mod advice;
 mod assess;
 mod assess_read;
 mod devices;
+mod encoding;
 mod judge;
 mod read;
 mod scan;
@@ -34,6 +35,7 @@ use self::texts::Texts;
 use self::assess::Assessor;
 
 pub use assess::Assessment;
+pub use encoding::{LogText, NotText};
 pub use read::{parse_failures, parse_failures_over};
 
 /// One known failure.

@@ -1,8 +1,7 @@
 //! Disk space that images need, and leftovers of killed builds.
 
 use super::{Context, Finding, Severity, Verdict, gib};
-use crate::shell_word;
-use crate::storage::Disk;
+use crate::storage::{Disk, LEFTOVERS};
 
 /// The images fit on the disk of the engine that builds and `run` use.
 pub(super) fn space(context: &Context<'_>) -> Verdict {
@@ -57,17 +56,40 @@ pub(super) fn leftovers(context: &Context<'_>) -> Verdict {
         1 => "1 folder".to_owned(),
         many => format!("{many} folders"),
     };
-    let words: Vec<String> = all.iter().map(|path| shell_word(path)).collect();
+    let is_image = |path: &&String| IMAGES.iter().any(|start| path.starts_with(start));
+    let images = all.iter().filter(is_image).count();
+    let why = match (images, all.len() - images) {
+        (0, _) => "each contains the context of a build",
+        (_, 0) => "each contains layers of an image that was being stored",
+        _ => {
+            "those of buildah and libpod contain the contexts of builds, the others layers of images that were being stored"
+        }
+    };
     Finding::new(
         Severity::Note,
-        format!("{count} left by killed builds in /var/tmp; the first is {}", all[0]),
+        format!(
+            "{count} older than a day in /var/tmp, left by podman or buildah; the first is {}",
+            all[0]
+        ),
         "no such folders while no build is running",
     )
-    .because(
-        "each contains a whole build context",
-        "seen with podman 4.3: 37 after 280 killed builds",
-    )
-    // Only while no build is running, because other builds have their contexts there too.
-    .repair(format!("pgrep -x 'podman|buildah' || rm -rf -- {}", words.join(" ")))
+    .because(why, "seen with podman 4.3: 37 after 280 killed builds")
+    .repair(removal(all))
     .into()
+}
+
+/// The beginnings of the folders that contain layers; the others contain contexts.
+const IMAGES: [&str; 2] = ["/var/tmp/container_images_", "/var/tmp/storage"];
+
+/// Returns the command that removes leftovers, unless an engine is running, because other builds
+/// have their contexts there too. It selects the folders by the same conditions as the rule.
+fn removal(all: &[String]) -> String {
+    let is_there =
+        |start: &&&str| all.iter().any(|path| path.starts_with(&format!("/var/tmp/{start}")));
+    let names: Vec<String> =
+        LEFTOVERS.iter().filter(is_there).map(|start| format!("-name '{start}*'")).collect();
+    format!(
+        "pgrep -x 'podman|buildah' || find /var/tmp -maxdepth 1 -type d -user \"$USER\" -mtime +0 \\( {} \\) -exec rm -rf -- {{}} +",
+        names.join(" -o ")
+    )
 }
