@@ -32,24 +32,17 @@ impl Refusal {
         // clap's own tips are printed as hints instead.
         let mut kept = paragraphs.filter(|(plain, _)| !plain.trim_start().starts_with("tip:"));
         let message = kept.next().map(|(_, styled)| styled.trim_end().to_owned());
-<<<<<<< HEAD
-=======
-        let rest: Vec<&str> = kept.map(|(_, styled)| styled).collect();
-        let rest = typed_usage(error, command, words).unwrap_or_else(|| rest.join("\n\n"));
->>>>>>> 225dbbcb6ba621cf55c05ddfbf15f0db0f102f5c
         let mut message = message.unwrap_or_default();
         let line = Line::new(command, words);
-        let usage = line.command.clone().render_usage().ansi().to_string();
         // clap's usage contains the option that it suggests.
         let is_risky =
             text_of(error, ContextKind::SuggestedArg).is_some_and(|name| !may_suggest(error, name));
-        let rest: Vec<&str> = kept
-            .map(
-                |(plain, styled)| {
-                    if is_risky && plain.starts_with("Usage:") { usage.as_str() } else { styled }
-                },
-            )
-            .collect();
+        let usage = line.command.clone().render_usage().ansi().to_string();
+        let safe = |(plain, styled): (&str, &str)| {
+            if is_risky && plain.starts_with("Usage:") { usage.clone() } else { styled.to_owned() }
+        };
+        let typed = typed_usage(error, command, words).filter(|_| !is_risky);
+        let rest = typed.unwrap_or_else(|| kept.map(safe).collect::<Vec<_>>().join("\n\n"));
         let mut hints = line.hints(error);
         // Our value parsers put the next step after a semicolon.
         if error.kind() == ErrorKind::ValueValidation
@@ -84,7 +77,6 @@ impl Refusal {
     }
 }
 
-<<<<<<< HEAD
 /// Options that weaken a check, or that write where nothing is written otherwise.
 const RISKY: [&str; 7] = [
     "--force",
@@ -101,7 +93,8 @@ const RISKY: [&str; 7] = [
 fn may_suggest(error: &clap::Error, name: &str) -> bool {
     let typed = text_of(error, ContextKind::InvalidArg).unwrap_or_default();
     !RISKY.contains(&name) || is_nearly(typed, name)
-=======
+}
+
 /// Returns the usage, and where to find the help, for an error that does not depend on environment
 /// variables. clap's usage also contains the options that variables set.
 fn typed_usage(error: &clap::Error, command: &Command, words: &[String]) -> Option<String> {
@@ -111,10 +104,9 @@ fn typed_usage(error: &clap::Error, command: &Command, words: &[String]) -> Opti
     let all = [command.get_name()].into_iter().chain(words.iter().map(String::as_str));
     let other = without_variables(command.clone()).try_get_matches_from(all).err()?;
     let text = other.render().ansi().to_string();
-    let usage = |text: &str| text.find("Usage:").map(|at| text[..at].matches("\n\n").count());
+    let usage = |one: &str| one.find("Usage:").map(|at| one[..at].matches("\n\n").count());
     let skipped = usage(&other.render().to_string()).filter(|_| other.kind() == error.kind())?;
     Some(text.split("\n\n").skip(skipped).collect::<Vec<_>>().join("\n\n"))
->>>>>>> 225dbbcb6ba621cf55c05ddfbf15f0db0f102f5c
 }
 
 fn text_of(error: &clap::Error, kind: ContextKind) -> Option<&str> {

@@ -42,7 +42,7 @@ pub(crate) const LEFTOVERS: [&str; 4] =
     ["libpod_builder", "buildah", "container_images_", "storage"];
 
 /// Younger folders may belong to a build that is running.
-const DAY: Duration = Duration::from_hours(24);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Reads the storage of engines: in the usual places, and in those of `engines`.
 pub(crate) fn read(root: &Root, home: Option<&str>, uid: u32, engines: &[Engine]) -> Storage {

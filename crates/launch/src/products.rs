@@ -53,16 +53,16 @@ fn similar<'a>(text: &str, gpus: &'a Gpus) -> Vec<&'a str> {
         return named;
     }
     let names = gpus.gpus.values().flat_map(|gpu| std::iter::once(&gpu.name).chain(&gpu.products));
+    let products: Vec<&str> = names.flat_map(|name| parts(name)).collect();
     let mut same: Vec<&str> =
-        names.flat_map(|name| parts(name)).filter(|name| words(name).concat() == joined).collect();
+        products.iter().copied().filter(|name| words(name).concat() == joined).collect();
     same.dedup();
     if !same.is_empty() {
         return same;
     }
-    let names = gpus.gpus.values().flat_map(|gpu| std::iter::once(&gpu.name).chain(&gpu.products));
     let shared = |product: &str| words(product).iter().filter(|word| asked.contains(word)).count();
     let scored: Vec<(usize, &str)> =
-        names.flat_map(|name| parts(name)).map(|product| (shared(product), product)).collect();
+        products.into_iter().map(|product| (shared(product), product)).collect();
     let most = scored.iter().map(|(score, _)| *score).max().unwrap_or(0).max(1);
     let near: Vec<&str> =
         scored.iter().filter(|(score, _)| *score == most).map(|(_, name)| *name).collect();
