@@ -155,7 +155,6 @@ family = "f"
             ("RX 7900", "`Radeon RX 7900 XTX` or `RX 7900 XT`?"),
             ("Radeon RX 7900 GRE", "`Radeon RX 7900 XTX` or `RX 7900 XT`?"),
             ("MI61", "write a target"),
-            ("", "write a target"),
         ] {
             let told = known(text, &gpus).unwrap_err();
             assert!(told.lines().concat().contains(&format!("`{text}`")), "{told:?}");

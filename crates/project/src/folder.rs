@@ -433,6 +433,14 @@ pub fn read_text(path: &Path) -> std::io::Result<String> {
     read_capped(path, DATA_FILE_CAP)
 }
 
+/// Reads the text of a file that the user names. It can be a pipe, such as that of `<(COMMAND)`.
+///
+/// # Errors
+/// The file cannot be read, is too large or is not UTF-8.
+pub fn read_named_text(path: &Path) -> std::io::Result<String> {
+    text(read_to_cap(fs::File::open(path)?, DATA_FILE_CAP)?)
+}
+
 /// Reads the bytes of a small file, whatever its encoding.
 ///
 /// # Errors
@@ -470,7 +478,11 @@ fn read_bytes_capped(path: &Path, cap: u64) -> std::io::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
         return Err(Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
     }
-    let file = fs::File::open(path)?;
+    read_to_cap(fs::File::open(path)?, cap)
+}
+
+fn read_to_cap(file: fs::File, cap: u64) -> std::io::Result<Vec<u8>> {
+    use std::io::{Error, ErrorKind};
     let mut bytes =
         Vec::with_capacity(usize::try_from(file.metadata()?.len().min(cap)).unwrap_or(0) + 1);
     file.take(cap + 1).read_to_end(&mut bytes)?;
@@ -482,8 +494,12 @@ fn read_bytes_capped(path: &Path, cap: u64) -> std::io::Result<Vec<u8>> {
 }
 
 fn read_capped(path: &Path, cap: u64) -> std::io::Result<String> {
+    text(read_bytes_capped(path, cap)?)
+}
+
+fn text(bytes: Vec<u8>) -> std::io::Result<String> {
     use std::io::{Error, ErrorKind};
-    String::from_utf8(read_bytes_capped(path, cap)?).map_err(|error| {
+    String::from_utf8(bytes).map_err(|error| {
         let place = error.utf8_error().valid_up_to();
         let line = error.as_bytes()[..place].iter().filter(|byte| **byte == b'\n').count() + 1;
         Error::new(ErrorKind::InvalidData, format!("line {line} is not UTF-8"))

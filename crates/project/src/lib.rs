@@ -56,4 +56,4 @@ pub mod state;
 pub mod steps;
 pub mod stores;
 
-pub use folder::{DATA_FILES, Project, read_bytes, read_text};
+pub use folder::{DATA_FILES, Project, read_bytes, read_named_text, read_text};

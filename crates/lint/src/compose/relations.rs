@@ -370,9 +370,9 @@ pub(super) fn together(services: &Node, problems: &mut Vec<Problem>) {
             let is_own = published
                 .iter()
                 .any(|(own, host, inside)| own == name && (*host == port || *inside == port));
-            let other = published
-                .iter()
-                .find(|(own, host, inside)| own != name && (*host == port || *inside == port));
+            let other = published.iter().find(|(own, host, inside)| {
+                own != name && (*host == port || *inside == port) && !is_proxy(&all, own)
+            });
             let Some((other, _, inside)) = other.filter(|_| !is_own && !is_for_browsers) else {
                 continue;
             };
@@ -382,6 +382,13 @@ pub(super) fn together(services: &Node, problems: &mut Vec<Problem>) {
             problems.push(Problem { rule: "service-address", line, message });
         }
     }
+}
+
+/// Returns whether a service only passes requests on, so that its port is another service's.
+fn is_proxy(all: &[(&str, &Node)], name: &str) -> bool {
+    let image = all.iter().find(|(own, _)| *own == name).and_then(|(_, own)| own.get("image"));
+    let image = image.and_then(Node::text).unwrap_or_default();
+    ["caddy", "envoy", "haproxy", "nginx", "traefik"].iter().any(|proxy| image.contains(proxy))
 }
 
 /// Returns the ports that a service publishes: that of the host, and that of the container.

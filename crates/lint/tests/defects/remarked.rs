@@ -142,6 +142,20 @@ fn the_old_address_of_open_webui_is_renamed() {
     let new = service("OLLAMA_BASE_URL");
     expect("service-address", NONE, &[("compose.yml", &new, &["8 warning"])]);
     assert!(helps("variable-without-effect", "compose.yml", &new).is_empty());
+    // A proxy passes on what the container itself may serve.
+    let behind = new.replace("docker.io/ollama/ollama:0.1", "docker.io/library/nginx:1.27");
+    expect("service-address", NONE, &[("compose.yml", &behind, &[])]);
+}
+
+#[test]
+fn tags_with_onnx_runtime_follow_the_scheme() {
+    let from = |tag: &str| format!("FROM docker.io/rocm/pytorch:{tag}@sha256:1\n");
+    for (tag, expected) in [
+        ("rocm7.2.4_ubuntu24.04_py3.12_pytorch_2.10.0_ORT_1.23.2", &[][..]),
+        ("rocm7.2.4_ubuntu24.04_py3.12_pytorch_2.10.0", &["1 warning"]),
+    ] {
+        expect("image-tag-scheme", NONE, &[("Dockerfile", &from(tag), expected)]);
+    }
 }
 
 #[test]
