@@ -1,4 +1,4 @@
-//! Gaps in safety that experts saw in files and lint did not, as classes, on 2026-12-01.
+//! Gaps in safety and in builds that experts saw in files and lint did not, as classes, on 2026-12-01.
 
 use lint::{Context, Exists};
 
@@ -127,4 +127,78 @@ fn a_copy_of_the_whole_folder_takes_what_is_private() {
     assert_eq!(lines(&[], plain), [0; 0]);
     assert_eq!(lines(&[".git", ".dockerignore"], plain), [0; 0]);
     assert_eq!(lines(&[".git"], "FROM docker.io/a/b@sha256:1\nCOPY src /app\n"), [0; 0]);
+}
+
+#[test]
+fn helpers_of_a_script_can_come_from_elsewhere() {
+    let call = "curl -fO https://h.example/a || warn \"no file\"\n";
+    let info = "info() { echo \"$1\"; }\n";
+    let with = |own: &str| format!("{info}{own}{call}");
+    expect(
+        "helper-undefined",
+        NONE,
+        &[
+            ("a.sh", call, &[]),
+            ("a.sh", &with(""), &["2 error"]),
+            ("a.sh", &with(". /etc/os-release\n"), &["3 error"]),
+            ("a.sh", &with(". ./lib.sh\n"), &[]),
+            ("a.sh", &with("function warn {\n echo\n}\n"), &[]),
+            ("a.sh", &with("warn () { echo; }\n"), &[]),
+            ("a.sh", &with("alias warn='echo'\n"), &[]),
+            ("a.sh", &with("echo \"a→b (c)\"\n"), &["3 error"]),
+            ("a.sh", &format!("{info}{info}info \"a\"\n"), &[]),
+        ],
+    );
+}
+
+#[test]
+fn nodes_can_get_their_packages_in_several_ways() {
+    let text = |then: &str| {
+        format!(
+            "FROM scratch\nRUN git clone https://github.com/city96/ComfyUI-GGUF.git /c/custom_nodes/g\n{then}\n"
+        )
+    };
+    expect(
+        "node-requirements",
+        NONE,
+        &[
+            ("Dockerfile", &text("RUN pip install -r requirements.txt"), &["2 warning"]),
+            ("Dockerfile", &text("RUN pip install -r /c/custom_nodes/g/requirements.txt"), &[]),
+            (
+                "Dockerfile",
+                &text("RUN cd /c/custom_nodes/g && pip install -r requirements.txt"),
+                &[],
+            ),
+            (
+                "Dockerfile",
+                &text("RUN for f in /c/*/r.txt; do pip install -r $f/requirements.txt; done"),
+                &[],
+            ),
+            ("Dockerfile", &text("RUN pip install gguf==0.17"), &[]),
+        ],
+    );
+}
+
+#[test]
+fn a_tilde_is_the_home_folder_in_a_shell_only() {
+    expect(
+        "tilde-literal",
+        NONE,
+        &[
+            ("Dockerfile", "FROM scratch\nRUN cp a ~/b\nCOPY a /root/b\nWORKDIR /~a\n", &[]),
+            ("a.sh", "add a ~/b\n", &[]),
+        ],
+    );
+    let suite = |name: &str| {
+        format!("echo 'deb https://repo.radeon.com/rocm/apt/7.0 {name} main' > /etc/apt/a.list\n")
+    };
+    expect(
+        "rocm-package-gone",
+        NONE,
+        &[("a.sh", &suite("ubuntu"), &["1 warning"]), ("a.sh", &suite("noble"), &[])],
+    );
+    let tested = "case \"$VERSION_ID\" in 24.04) wget https://repo.radeon.com/amdgpu-install/6.4/ubuntu/noble/a.deb ;; esac\n. /etc/os-release\n";
+    expect("other-distribution", NONE, &[("a.sh", tested, &[])]);
+    let old = "FROM scratch\nRUN pip install 'notebook<7' && jupyter serverextension enable a\n";
+    expect("command-renamed", NONE, &[("Dockerfile", old, &[])]);
 }
